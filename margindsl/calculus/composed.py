@@ -71,26 +71,26 @@ def _compose_pieces(outer: PLQ, inner: PLQ) -> PLQ:
     return PLQ._on(knots, table)
 
 
-def largest(first: ConvexFunction, second: ConvexFunction) -> ConvexFunction:
+def maximum(first: ConvexFunction, second: ConvexFunction) -> ConvexFunction:
     """Return max(first, second), its piecewise quadratic members gathered into one.
 
     Examples
     --------
     >>> from margindsl.calculus import Logistic
-    >>> loss = largest(Logistic(), PLQ.affine(-1.0, 1.0))
+    >>> loss = maximum(Logistic(), PLQ.affine(-1.0, 1.0))
     >>> loss(0.0), loss.is_nonincreasing
     (1.0, True)
     """
     terms: list[ConvexFunction] = []
-    regular: PLQ | None = None
+    quadratic: PLQ | None = None
     for function in (first, second):
         for term in function.terms if isinstance(function, Largest) else (function,):
             if isinstance(term, PLQ):
-                regular = term if regular is None else regular._maximum(term)
-            elif term not in terms:
+                quadratic = term if quadratic is None else quadratic._maximum(term)
+            elif term not in terms:  # max(f, f) is f
                 terms.append(term)
-    if regular is not None:
-        terms.append(regular)
+    if quadratic is not None:
+        terms.append(quadratic)  # last, where `Largest` looks for it
     return terms[0] if len(terms) == 1 else Largest(tuple(terms))
 
 

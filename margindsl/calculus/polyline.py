@@ -136,9 +136,9 @@ class Polyline:
         return np.array([*starts, last]), np.array(table), np.array(anchors)
 
     def envelope(self, h: float) -> tuple[FloatArray, FloatArray]:
-        """Return knots and coefficients of the Moreau envelope with step h, whose polyline is sheared."""
+        """Return knots and coefficients of the Moreau envelope with step h: (x, g) of ρ becomes (x + hg, g)."""
         moving, s, t, growth, c = self.segments
-        # on a sheared piece min_v q v² + s v + c + (v−x)²/2h; at a knot t, (x−t)²/2h + ρ(t)
+        # a piece becomes c + (q x² + s x − hs²/2)/(1 + 2hq), growth being 2q; a knot t becomes ρ(t) + (x − t)²/2h
         stretch, drop, rise = 1 + h * growth, h * s * s / 2, t * t / (2 * h)
         lift = rows.snapped(c * stretch - drop, np.abs(c) * stretch + drop)
         peak = rows.snapped(rise + c, rise + np.abs(c))

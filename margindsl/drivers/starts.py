@@ -14,7 +14,7 @@ from margindsl.drivers.alternation import alternate
 from margindsl.drivers.consensus import consensus
 from margindsl.drivers.means import cluster_gains
 from margindsl.drivers.run import Run
-from margindsl.errors import RefusalError, SolverError, UnansweredError
+from margindsl.errors import RefusalError, SolverError, UnansweredError, UnboundedError
 from margindsl.host.clock import Cancelled, check, while_time
 from margindsl.host.frozen import short_key
 from margindsl.program.losses import LossTerm
@@ -92,7 +92,7 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
     if kind == "known":
         return distinct([*found, labels_from_known(run)])
     if kind == "mixed" and has_known(run.program):
-        with suppress(SolverError):  # unbounded over the known labels alone, as shared scalars may be
+        with suppress(SolverError, UnboundedError):  # unbounded over the known labels alone, as shared scalars may be
             found.append(labels_from_known(run))
     wanted = count + len(found)
     if run.program.clusters > 2:

@@ -56,7 +56,18 @@ class Kernel(ABC):
         """Return k(x_i, x_i) for each point, shape (n,)."""
 
     def fit(self, X: Points, rng: np.random.Generator) -> Kernel:
-        """Return the kernel with every parameter that depends on the points made a number."""
+        """Return the kernel with every parameter that depends on the points made a number.
+
+        Parameters
+        ----------
+        rng : Generator
+            Draws samples of the points.
+
+        Raises
+        ------
+        DeclarationError
+            Where the points, or a function that is called, do not fit.
+        """
         return self
 
     def __new__(cls, *args: Any, **options: Any) -> Kernel:

@@ -158,11 +158,7 @@ class Constraints(Components):
 
     @cached_property
     def allowed(self) -> BoolArray:
-        """Return which clusters each component may join, shape (N, k).
-
-        A free component may not join the cluster of a pinned component it is cannot-linked to, nor one
-        whose pinned points leave too little room for it.
-        """
+        """Return (N, k) which clusters each component may join; see `allowed_clusters`."""
         return allowed_clusters(self.pinned, self.cannot, self.size, self.at_most)
 
     @cached_property
@@ -208,7 +204,11 @@ def pinned_sizes(pinned: IntArray, size: IntArray, clusters: int) -> IntArray:
 
 
 def allowed_clusters(pinned: IntArray, cannot: IntArray, size: IntArray, at_most: IntArray) -> BoolArray:
-    """Return which clusters each component may join given the pinned ones, shape (N, k)."""
+    """Return (N, k) which clusters each component may join.
+
+    A free component may not join the cluster of a pinned one it is cannot-linked to, nor one whose pinned points leave
+    too little room for it; a pinned one has its own alone, whether or not that fits.
+    """
     clusters = len(at_most)
     allowed = size[:, None] <= at_most - pinned_sizes(pinned, size, clusters)
     for here, there in (cannot.T, cannot.T[::-1]):

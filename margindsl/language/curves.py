@@ -13,7 +13,7 @@ from margindsl.calculus import absolute as absolute_function
 from margindsl.calculus import pos as pos_function
 from margindsl.calculus import square as square_function
 from margindsl.calculus.accuracy import without_rounding
-from margindsl.calculus.composed import compose, largest
+from margindsl.calculus.composed import compose, maximum
 from margindsl.errors import CalculusError
 from margindsl.language import grammar
 from margindsl.language.atoms import Aggregate, Curve, Mean, Total, Variance
@@ -304,7 +304,7 @@ def _maximum_of_two(expression: Maximum, left: Lowered, right: Lowered) -> Lower
             function.precompose(*_along(own, direction, pivot)) for function, own in ((rho, t), (sigma, v)))
     except LookupError:
         raise grammar.ONE_MARGIN.broken_by(expression) from None
-    result = largest(left_side, right_side)
+    result = maximum(left_side, right_side)
     return Lowered(Affine(points=points), (Piece(1.0, result, replace(argument, points=points)),), 1)
 
 

@@ -145,7 +145,7 @@ class Within(Expression):
         constant_value(self)
 
     def numeric(self) -> Any:
-        """Return the value."""
+        """Return the value, and refuse one outside [lower, upper), or (lower, upper) where that is strict."""
         value = np.asarray(constant_value(self.inner))
         outside = ~((value > self.lower if self.strict else value >= self.lower) & (value < self.upper))
         if np.any(outside):

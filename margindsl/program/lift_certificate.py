@@ -208,15 +208,23 @@ def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterat
 
 def scaled(form: LiftForm, point: LiftPoint, shift: float = 0.0, most: int = 0
            ) -> tuple[LiftPoint | None, FloatArray, FloatArray]:
-    """Return the point with d and κ raised, q and η lowered until the inequality holds, None where nothing helps; then
-    labels (N, ·) and weights (r [+1], ·) along which it did not hold, `most` at most, the longer the less it did. For a
-    lift without cuts.
+    """Return the point (λd, λκ, q/λ, η/λ) at which the inequality holds, λ the greatest excess, ≥ 1 beside q or η;
+    then labels (N, ·) and weights (r [+1], ·) along which it did not hold. For a lift without cuts.
 
     Parameters
     ----------
     shift : float
         Added to d, relative to its mean.
+    most : int
+        Most directions, of which those that failed by more are longer.
+
+    Returns
+    -------
+    point : LiftPoint or None
+        None where λ is infinite.
+    labels, weights : float arrays
     """
+    # 1. d away from zero
     squares, wide = _row_squares(form, point.u), is_wide(form)
     typical = float(squares.sum()) / max(1, form.count)
     # beside κ the inverse is a difference of terms as large as ‖h‖²/d, of which ten digits are kept
@@ -224,19 +232,24 @@ def scaled(form: LiftForm, point: LiftPoint, shift: float = 0.0, most: int = 0
                      1e-14 * typical if np.any(point.kappa) else 0.0)
     shift *= float(np.abs(point.d).mean()) if form.count else 0.0
     moved = replace(point, d=np.maximum(point.d + shift, least_d))
+    # 2. the greatest excesses, a free bias held
     values, W = greatest_excess(form, moved, max(most, 1))
     if not np.isfinite(values[0]) and form.free_bias:
         moved = _biased(form, moved)
         values, W = greatest_excess(form, moved, max(most, 1))
     if not np.isfinite(values[0]):
         return None, np.zeros((form.count, 0)), W
+    # 3. where they are more than one
     W = (W * np.sqrt(np.maximum(values - 1.0, 0.0)))[:, values > 1.0 + SLACK][:, :most]
     labels = np.zeros((form.count, W.shape[1]))
     if form.count and W.shape[1]:
         labels = _inverse(form, moved)[0](component_rows(form, point.u) @ W)
+    # 4. λ; what is feasible is made tight where that raises neither q nor η
     factor, safety = float(values[0]), WIDE_SAFETY if wide else SAFETY
-    factor = factor * (1.0 + safety) if factor > 1.0 - safety else (
-        1.0 if np.any(moved.q) or np.any(moved.eta) else max(factor, 1e-300))
+    if factor > 1.0 - safety:
+        factor *= 1.0 + safety
+    else:
+        factor = 1.0 if np.any(moved.q) or np.any(moved.eta) else max(factor, 1e-300)
     return replace(moved, d=factor * moved.d, kappa=factor * moved.kappa, q=moved.q / factor,
                    eta=moved.eta / factor), labels, W
 

@@ -3,7 +3,6 @@ import json
 import math
 import sys
 from dataclasses import dataclass, field
-from functools import reduce
 from types import SimpleNamespace
 from typing import Any
 
@@ -139,22 +138,32 @@ class LabelSet:
         """Return which rows of Z go on with a label: of names that mean nothing, one that is not used yet counts."""
         return (Z.max(axis=1, initial=-1) >= label - 1) | (not self.is_symmetric)
 
-    def radius(self, j: int, z: Any) -> float:
-        """Return how far sum j is from its middle at most; the last one is the largest |sum of the codes of all|."""
-        p, n, k, best = self.p, self.p.n, self.k, 0
-        if j < len(self.sums):  # where weights have a common unit, only the sums that are attained count
-            free, slack = np.abs(self.sums[j][z < 0]), self.slack[j]
-            first, units = float(self.sums[j] @ self.own[z]) - math.fsum(free), np.rint(free / p.units[j])
-            ends = np.array([max(p.bound_lower[j], first), min(p.bound_upper[j], first + 2 * math.fsum(free))])
-            if units.sum() <= MOST * p.kappa[:, j].any() and np.abs(free - p.units[j] * units).sum() <= slack:
-                bits = reduce(lambda sums, w: sums | sums << w, units.astype(int).tolist(), 1)
-                sums = first + 2 * p.units[j] * np.flatnonzero(np.array(list(bin(bits)[:1:-1])) == "1")
-                ends = sums[(sums >= ends[0] - 2 * slack) & (sums <= ends[1] + 2 * slack)]
-            return float(np.max(np.abs(ends - p.middles[j]), initial=0.0) + 3 * slack)
+    def sum_radius(self, j: int, z: Any) -> float:
+        """Return how far sum j is from its middle at most, of the completions of z that its bound admits."""
+        # 1. what is decided, and the others all of one sign or the other, cut off by the bound
+        p, free, slack = self.p, np.abs(self.sums[j][z < 0]), self.slack[j]
+        first, unit = float(self.sums[j] @ self.own[z]) - math.fsum(free), p.units[j]
+        ends = np.array([max(p.bound_lower[j], first), min(p.bound_upper[j], first + 2 * math.fsum(free))])
+        # 2. of weights that are multiples of a unit the sums that are attained: bit s says whether one is s units
+        counts = np.rint(free / unit)
+        is_used, are_multiples = p.kappa[:, j].any(), np.abs(free - unit * counts).sum() <= slack
+        if is_used and are_multiples and counts.sum() <= MOST:
+            attained = 1
+            for count in counts.astype(int).tolist():
+                attained |= attained << count
+            sums = first + 2 * unit * np.flatnonzero([bit == "1" for bit in reversed(f"{attained:b}")])
+            ends = sums[(sums >= ends[0] - 2 * slack) & (sums <= ends[1] + 2 * slack)]  # off by `slack` on both sides
+        return float(np.max(np.abs(ends - p.middles[j]), initial=0.0) + 3 * slack)
+
+    def code_radius(self, z: Any) -> float:
+        """Return the largest |sum of the codes of all|: sqrt((k sum n_c^2 - n^2) / (k - 1)), sizes n_c in limits."""
+        # a sum of squares is greatest with all sizes but one at a limit; `squares` is the greatest of every total
+        n, k, best = self.p.n, self.k, 0
         limits = np.clip([np.maximum(self.counts(z), self.least), self.most], 0, n).T.tolist()
-        for odd, (least, most) in enumerate(limits):  # the sum of squares is greatest with all sizes but one at a limit
-            squares = reduce(lambda held, pair: dict(sorted((m + x, s + x * x) for m, s in held.items() for x in pair)),
-                             limits[:odd] + limits[odd + 1:], {0: 0})
+        for odd, (least, most) in enumerate(limits):
+            squares = {0: 0}
+            for pair in limits[:odd] + limits[odd + 1:]:
+                squares = dict(sorted((m + x, s + x * x) for m, s in squares.items() for x in pair))
             best = max([best, *(s + (n - m)**2 for m, s in squares.items() if least <= n - m <= most)])
         return math.sqrt(max(0.0, (k * best - n**2) / (k - 1))) * (1 + 4 * EPS)
 
@@ -346,7 +355,7 @@ class Proof(SimpleNamespace):
         apart = np.isin(i * N + j, np.sort(position[B.apart], axis=1) @ [N, 1]) | ((i >= N - held) & (i < j))
         loose = (count != 1) & ((count != 2) | (total != 2) | ~apart)  # what is not an equality
         need(np.all(theta[loose] >= 0) and np.all(v * self.singer >= 0), "a multiplier is negative")
-        least, radii = least_square(self.cuts, k), [B.radius(j, z) for j in range(len(B.rows))]
+        least, radii = least_square(self.cuts, k), [*(B.sum_radius(j, z) for j in range(len(B.sums))), B.code_radius(z)]
         weights, d = np.append(kappa, -theta), np.bincount(position, d, N)
         met, left = np.any(F, axis=1) | np.any(U * weights, axis=1) | (d != 0), weights > 0
         root, U = np.sqrt(d[met])[:, None], U[met] * np.sqrt(np.abs(weights))

@@ -6,21 +6,21 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from margindsl.calculus import PLQ, Logistic, absolute, pos, square
-from margindsl.calculus.composed import compose, largest
+from margindsl.calculus.composed import compose, maximum
 
 GRID = np.linspace(-6.0, 6.0, 2401)
 LOGISTIC = Logistic()
 HINGE = pos().precompose(-1, 1)
 CASES = {
-    "logistic or hinge": (largest(LOGISTIC, HINGE), np.maximum(LOGISTIC(GRID), HINGE(GRID))),
-    "two logistics": (largest(LOGISTIC, LOGISTIC.precompose(1.0, -3.0)),
+    "logistic or hinge": (maximum(LOGISTIC, HINGE), np.maximum(LOGISTIC(GRID), HINGE(GRID))),
+    "two logistics": (maximum(LOGISTIC, LOGISTIC.precompose(1.0, -3.0)),
                       np.maximum(LOGISTIC(GRID), LOGISTIC(GRID - 3.0))),
-    "rising": (largest(LOGISTIC.precompose(-1.0, 0.0), pos()), np.maximum(LOGISTIC(-GRID), np.maximum(GRID, 0))),
-    "valley": (largest(largest(LOGISTIC, absolute()), LOGISTIC.precompose(-2.0, 1.0)),
+    "rising": (maximum(LOGISTIC.precompose(-1.0, 0.0), pos()), np.maximum(LOGISTIC(-GRID), np.maximum(GRID, 0))),
+    "valley": (maximum(maximum(LOGISTIC, absolute()), LOGISTIC.precompose(-2.0, 1.0)),
                np.maximum.reduce([LOGISTIC(GRID), np.abs(GRID), LOGISTIC(1 - 2 * GRID)])),
-    "floored": (largest(LOGISTIC, PLQ.constant(0.5)), np.maximum(LOGISTIC(GRID), 0.5)),
+    "floored": (maximum(LOGISTIC, PLQ.constant(0.5)), np.maximum(LOGISTIC(GRID), 0.5)),
     "squared logistic": (compose(square(), LOGISTIC), LOGISTIC(GRID) ** 2),
-    "squared valley": (compose(square(), largest(LOGISTIC, absolute())), np.maximum(LOGISTIC(GRID), np.abs(GRID)) ** 2),
+    "squared valley": (compose(square(), maximum(LOGISTIC, absolute())), np.maximum(LOGISTIC(GRID), np.abs(GRID)) ** 2),
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from margindsl.calculus import ConvexFunction, Logistic, absolute, pos
-from margindsl.calculus.composed import compose, largest
+from margindsl.calculus.composed import compose, maximum
 from margindsl.calculus.plq import PLQ
 from margindsl.calculus.root import monotone_root
 
@@ -51,8 +51,8 @@ class Counted:
 
 KINKED = {
     "pos of a sum": compose(pos(), 2 * Logistic() + Logistic().precompose(3.0, 1.0) + (-0.7)),
-    "maximum": largest(Logistic(), PLQ.affine(-0.3, 0.5)),
-    "two kinks": largest(Logistic().precompose(-2.0), Logistic()) + absolute(),
+    "maximum": maximum(Logistic(), PLQ.affine(-0.3, 0.5)),
+    "two kinks": maximum(Logistic().precompose(-2.0), Logistic()) + absolute(),
     "one's own": Dented(),
 }
 

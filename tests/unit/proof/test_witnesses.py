@@ -140,8 +140,8 @@ def test_radii_are_the_farthest_that_labellings_go(decided):
         inside &= every[:, point] == label
         z[B.component[point]] = B.turned((label + 1) // 2, point)
     sums = every[inside] @ held.bound_weights[0]
-    assert B.radius(0, z) == pytest.approx(np.max(np.abs(sums - held.middles[0])), rel=1e-9)
-    assert B.radius(1, z) >= np.max(np.abs(sums))  # of sizes alone, which say less
+    assert B.sum_radius(0, z) == pytest.approx(np.max(np.abs(sums - held.middles[0])), rel=1e-9)
+    assert B.code_radius(z) >= np.max(np.abs(sums))  # of sizes alone, which say less
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e3, 1e6])

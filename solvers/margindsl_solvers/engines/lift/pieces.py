@@ -204,11 +204,13 @@ def quadratics(loss: ConvexFunction, reach: float) -> FloatArray:
 
 
 def parabolas(loss: ConvexFunction, a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return rows (a, b, a₂, a₁, a₀, error): the parabolas through the ends and the middle of intervals."""
+    """Return rows (a, b, a₂, a₁, a₀, error) of the parabolas that interpolate a loss at the ends and the middle of
+    intervals; the error is that of the quarters.
+    """
     t = np.linspace(0.0, 1.0, 5)
     values = np.asarray(loss(a[:, None] + (b - a)[:, None] * t))
-    curve = 2 * (values[:, 0] - 2 * values[:, 2] + values[:, 4])  # of (b − a)² τ², τ from a to b in [0, 1]
-    rise = values[:, 4] - values[:, 0] - curve
-    error = np.abs(values[:, :1] + t * (rise[:, None] + t * curve[:, None]) - values).max(axis=1)
-    a2, a1 = curve / (b - a)**2, rise / (b - a)
-    return np.stack([a, b, a2, a1 - 2 * a2 * a, values[:, 0] - a1 * a + a2 * a * a, error], axis=1)
+    alpha = 2 * (values[:, 0] - 2 * values[:, 2] + values[:, 4])  # ρ(a) + βτ + ατ², τ = (x − a)/(b − a)
+    beta = values[:, 4] - values[:, 0] - alpha
+    error = np.abs(values[:, :1] + t * (beta[:, None] + t * alpha[:, None]) - values).max(axis=1)
+    a2, slope = alpha / (b - a)**2, beta / (b - a)  # the slope at a
+    return np.stack([a, b, a2, slope - 2 * a2 * a, values[:, 0] - slope * a + a2 * a * a, error], axis=1)

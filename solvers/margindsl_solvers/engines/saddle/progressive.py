@@ -107,11 +107,11 @@ def progressive_start(model: SaddleModel, budget: Budget, rng: np.random.Generat
     """
     handed = None
     for level, limited in samples(model, budget, rng):
-        point = arrive(level, handed)
+        point = warm_point(level, handed)
         course = engine(level, limited.replace(tol=goal(point, budget.tol)), point)
         course.run()
         handed = level.variables(course.best)
-    return arrive(model, handed)
+    return warm_point(model, handed)
 
 
 def smoothed_start(model: SaddleModel, budget: Budget, rng: np.random.Generator, begin: float) -> SmoothedRun:
@@ -150,19 +150,26 @@ def rows_of(model: SaddleModel, W: FloatArray | None) -> FloatArray | None:
     return None if W is None else np.ascontiguousarray(W[:, model.first].T)
 
 
-def arrive(model: SaddleModel, handed: Mapping[str, FloatArray] | None) -> Point:
-    """Return a judged point at the masses, W and scalars of another level, or at w = 0 where that is better."""
-    if handed is None:
+def warm_point(model: SaddleModel, smaller: Mapping[str, FloatArray] | None) -> Point:
+    """Return the judged point that masses, W and scalars of a smaller sample give, its duals read off the margins.
+
+    Where the sample misled (a gap above MISLED, or a best factor of W below it) that with its duals rescaled and w = 0
+    are tried, too; w = 0 alone where there is no smaller sample.
+    """
+    def origin() -> Point:
         return model.judge(model.evaluate(*starting_pair(model, None)))
-    start = RawSolution(Status.CONVERGED, dict(handed))
-    masses = np.bincount(model.group, weights=handed["mu"], minlength=model.count)
-    margins = model.margins(np.ascontiguousarray(handed["W"][:, model.first].T), masses)
-    x = duals(model, model.losses.arguments(margins, handed["scalars"]))
+
+    if smaller is None:
+        return origin()
+    start = RawSolution(Status.CONVERGED, dict(smaller))
+    masses = np.bincount(model.group, weights=smaller["mu"], minlength=model.count)
+    margins = model.margins(np.ascontiguousarray(smaller["W"][:, model.first].T), masses)
+    x = duals(model, model.losses.arguments(margins, smaller["scalars"]))
     mu = starting_masses(model, start, RESERVE)
-    point = model.judge(model.evaluate(mu, x, handed["scalars"]))
-    if point.error <= MISLED <= point.scale:
+    point = model.judge(model.evaluate(mu, x, smaller["scalars"]))
+    if point.error <= MISLED and point.scale >= MISLED:
         return point
-    trials = [point, model.judge(model.evaluate(mu, model.rescale(x), handed["scalars"])), arrive(model, None)]
+    trials = [point, model.judge(model.evaluate(mu, model.rescale(x), smaller["scalars"])), origin()]
     return min(trials, key=lambda trial: trial.gap)
 
 
