@@ -261,3 +261,12 @@ def test_a_fit_is_cut_off_only_where_it_is_no_lower(seed):
     least, most = sorted(start(md.recipes.skmmc(X, C=3.0)).fit(labels).value for labels in (good, other))
     fits = [run.fit(labels, cutoff=most - 1e-3 * abs(most)) for labels in (good, other)]
     assert least < most - 1e-3 * abs(most) and min(fit.value for fit in fits) == pytest.approx(least, rel=1e-6)
+
+
+def test_known_labels_alone_may_leave_no_least_value():
+    """The scalar costs what all points weigh, of which the known ones have a part."""
+    X = np.random.default_rng(0).normal(size=(8, 2))
+    y, f, rho = md.Labels(8), md.Hyperplane(X), md.Scalar(nonneg=True)
+    total = md.sq_norm(f) / 2 + md.sum(md.pos(rho - y * f)) - 4 * rho
+    problem = md.Problem(md.Minimize(total), [y[0] == 1, y[1] == -1])
+    assert np.isfinite(problem.solve("exact", random_state=0).value)
