@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.calculus import PLQ, ConvexFunction
-from margindsl.calculus.composed import largest
+from margindsl.calculus.composed import maximum
 from margindsl.errors import CalculusError
 from margindsl.language import grammar
 from margindsl.language.entries import constant_value
@@ -94,7 +94,7 @@ class Ramp:
         """Return a loss up to a cap; CalculusError where it is not piecewise linear, or nowhere lower."""
         if not isinstance(loss, PLQ) or np.any(loss.coefficients[:, 0]) or np.any(np.isfinite(loss.domain)):
             raise CalculusError("only piecewise linear losses stop at a cap")
-        above, kinks = largest(loss + PLQ.constant(-cap), PLQ.constant(0.0)), []
+        above, kinks = maximum(loss + PLQ.constant(-cap), PLQ.constant(0.0)), []
         if not isinstance(above, PLQ) or above.minimum() > 0 or loss.minimum() >= cap:
             raise CalculusError(f"the loss is nowhere below its cap {cap:g}")
         slopes, half = above.coefficients[:, 1], PLQ.constant(0.0)
