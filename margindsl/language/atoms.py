@@ -27,6 +27,7 @@ from margindsl.language.expressions import (
 from margindsl.language.graphs import as_laplacian
 from margindsl.language.margins import Hyperplane
 from margindsl.language.printing import number_text
+from margindsl.language.rows import PairEnergy
 from margindsl.language.symbols import Parameter, Scalar, within
 
 
@@ -142,9 +143,10 @@ def plq(pieces: Any, x: Any = None) -> Any:
     >>> hinge = plq([(1.0, (0.0, -1.0, 1.0)), (float("inf"), (0.0, 0.0, 0.0))])
     """
     function = pieces if isinstance(pieces, ConvexFunction) else _plq_from_pieces(pieces)
-    shown = repr(function) if not isinstance(function, PLQ) else "[" + ", ".join(
-        f"({number_text(end)}, ({number_text(q)}, {number_text(s)}, {number_text(c)}))"
-        for _, end, q, s, c in function.pieces) + "]"
+    shown = repr(function)
+    if isinstance(function, PLQ) and not np.any(np.isfinite(function.domain)):
+        shown = "[" + ", ".join(f"({number_text(end)}, ({number_text(q)}, {number_text(s)}, {number_text(c)}))"
+                                for _, end, q, s, c in function.pieces) + "]"
 
     def loss(argument: Any) -> Expression:
         return Curve(function, as_expression(argument), "plq", before=f"{shown}, ")
@@ -204,8 +206,8 @@ class Variance(Aggregate):
 
 
 def sum(x: Any) -> Expression:
-    """Return the sum over points."""
-    return Total(_entries(x, "sum"))
+    """Return the sum over points, or over pairs: ``md.sum(s * (y[i] != y[j]))``."""
+    return x if isinstance(x, PairEnergy) else Total(_entries(x, "sum"))
 
 
 def mean(x: Any) -> Expression:

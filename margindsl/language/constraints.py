@@ -210,6 +210,14 @@ class Links(Constraint):
                  sides: tuple[Expression, Expression] | None = None) -> None:
         self.labels, self.pairs, self.kind, self.sides = labels, frozen(pairs), kind, sides
 
+    __array_ufunc__ = None  # arrays of weights leave the product to us
+
+    def __mul__(self, weight: Any) -> Any:
+        """Return the energy of pairs that weighs [y_i ≠ y_j], of which this is the cannot-link, or [y_i = y_j]."""
+        return COMPARED["pairs"](self, weight)
+
+    __rmul__ = __mul__
+
     def lower(self, into: Conditions) -> None:
         into.check_own(self, labels=self.labels)
         (into.must if self.kind == "must-link" else into.cannot).append(self.pairs)

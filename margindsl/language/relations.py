@@ -151,7 +151,13 @@ def orthogonal(hyperplane: Hyperplane, solutions: Any) -> Orthogonal:
     return Orthogonal(hyperplane, many)
 
 
-COMPARED.update({"==": equality, "!=": inequality_of_labels})
+def weighted(links: Links, weight: Any) -> PairEnergy:
+    """Return Σ s [y_i ≠ y_j] for s * (y[i] != y[j]): the energy of a must-link, and the other way round."""
+    kind = "must-link" if links.kind == "cannot-link" else "cannot-link"
+    return PairEnergy(links.labels, links.pairs, as_expression(weight), kind)
+
+
+COMPARED.update({"==": equality, "!=": inequality_of_labels, "pairs": weighted})
 
 # -- inside ---------------------------------------------------------------------------------------------
 

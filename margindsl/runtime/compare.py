@@ -13,7 +13,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from margindsl.contract import Solver
-from margindsl.errors import MarginError, NotInstalledError
+from margindsl.errors import DeclarationError, MarginError, NotInstalledError
 from margindsl.host.parallel import share_out
 from margindsl.host.progress import task
 from margindsl.metrics import clustering_accuracy
@@ -157,7 +157,7 @@ def _number(value: float, digits: int = 6) -> str:
     return "none" if np.isinf(value) else f"{value:.{digits}g}"
 
 
-def compare(problem: Problem, relaxations: RelaxationName | Relaxation | Iterable[RelaxationName | Relaxation],
+def compare(problem: Problem, relaxations: RelaxationName | Relaxation | Iterable[RelaxationName | Relaxation] = "auto",
             solvers: SolverName | Solver | Iterable[SolverName | Solver | None] | None = None,
             truth: Any = None, progress: Callable[[Row], None] | None = None, n_jobs: int | None = None,
             **options: Unpack[SolveArguments]) -> Comparison:
@@ -200,6 +200,8 @@ def compare(problem: Problem, relaxations: RelaxationName | Relaxation | Iterabl
     >>> [row.accuracy for row in table.rows]
     [1.0, 1.0]
     """
+    if not isinstance(problem, Problem):
+        raise DeclarationError(f"md.compare: given {type(problem).__name__}, expected one md.Problem")
     SolveOptions.of(options)
     pairs = list(itertools.product(_several(relaxations, as_relaxation), _several(solvers, as_solver)))
     with task("compare", len(pairs), shown=options.get("verbose") is None) as whole:

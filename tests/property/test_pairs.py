@@ -83,9 +83,10 @@ def test_weights_come_from_graphs_and_matrices():
     matrix = sp.coo_array((s, PAIRS.T), shape=(N, N))
     values = [md.Problem(md.Minimize(objective + term)).solve("exact").value for term in (
         md.must_link(y, PAIRS, weight=s), md.must_link(y, graph, weight="weight"),
+        md.sum(s * (y[PAIRS[:, 0]] != y[PAIRS[:, 1]])), s.sum() - md.sum((y[PAIRS[:, 0]] == y[PAIRS[:, 1]]) * s),
         md.must_link(y, matrix, weight="entries"), md.must_link(y, matrix + matrix.T, weight="entries"),
         sum(md.must_link(y, [pair], weight=w) for pair, w in zip(PAIRS.tolist(), s)))]
-    assert values == pytest.approx([values[0]] * 5, abs=1e-9)
+    assert values == pytest.approx([values[0]] * 7, abs=1e-9)
     with pytest.raises(DeclarationError, match="has no such attribute"):
         md.must_link(y, graph, weight="strength")
     with pytest.raises(DeclarationError, match="give numbers for pairs"):
