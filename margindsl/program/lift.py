@@ -462,7 +462,7 @@ def merged_rows(losses: Losses, absorbed: BoolArray) -> Losses:
     ----------
     absorbed : (n,) bool array
     """
-    if losses.scalars.count or (losses.is_identity and not np.any(losses.shifts)):
+    if losses.scalars.count or not losses.rows or (losses.is_identity and not np.any(losses.shifts)):
         return losses
     order = np.argsort(losses.points, kind="stable")
     many = np.bincount(losses.points, minlength=losses.n)

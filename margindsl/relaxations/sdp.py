@@ -11,16 +11,16 @@ import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.contract import Offer, RawSolution, Refusal, Status, integers, numbers
-from margindsl.drivers.alternation import alternate
 from margindsl.drivers.branching import decided_duals
 from margindsl.drivers.checkpoint import State, raw_of, raw_state
 from margindsl.drivers.guard import doubted, name_of, offer_of
 from margindsl.drivers.run import Run
-from margindsl.drivers.starts import first_start
+from margindsl.drivers.starts import answer_first, first_start
 from margindsl.program.certificates import Certificate
 from margindsl.program.lift import Cuts, LiftForm
 from margindsl.program.lift_certificate import repair_lift
 from margindsl.program.nodes import JointNodes
+from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.lift import (
     LARGEST_PRODUCTS,
@@ -132,14 +132,14 @@ class SDP(Relaxation):
     def run(self, run: Run) -> Outcome:
         """Solve the form, repair the dual point to a certificate, return directions to round."""
         form, state = self.form_of(run), run.resume(self.name)
-        form, inner = self._inside(run, form)
+        form, inner, better = self._inside(run, form)
         with run.share(0.8):
             raw, certificate = self.solve_lift(run, *_restored(form, state))
         if certificate is None:  # refused, failed, or out of time before the first iterate
             return Outcome(raw.status, candidates=(first_start(run),) if raw.status.has_answer else (),
                            message=raw.message)
-        if inner is not None:  # what is proved is proved of better labels than the best ones
-            certificate = replace(certificate, bound=min(certificate.bound, run.known()),
+        if better is not None:  # what is proved is proved of better labels than these
+            certificate = replace(certificate, bound=min(certificate.bound, better.value),
                                   arrays=certificate.arrays | {"inner": form.losses.point_duals(inner)})
         if not np.isfinite(raw.objective):  # what a solver did not say
             raw = replace(raw, objective=certificate.bound)
@@ -148,26 +148,30 @@ class SDP(Relaxation):
         far = form.features.is_remote and bool(np.any(form.absorbed))
         there = form.n * W.shape[1] <= LARGEST_MATRIX and not far
         points = form.vectors(V, W) if there else None
-        best = () if run.best is None else (run.best.labels,)
-        found = Outcome(raw.status, message=raw.message, certificate=certificate, label_matrix=points, candidates=best,
-                        estimate=max(min(raw.objective, run.known()), certificate.bound))
+        known, value = ((), np.inf) if better is None else ((better.labels,), better.value)
+        found = Outcome(raw.status, message=raw.message, certificate=certificate, label_matrix=points, candidates=known,
+                        estimate=max(min(raw.objective, value), certificate.bound))
         if self.rounding == "sign":
             return replace(found, factor=_leading(points if form.count and there else form.outputs(W)))
         both = ((points, int(self.rounding)),) if form.count and points is not None else ()
         return replace(found, vectors=(*both, (form.image(W), int(self.rounding))))
 
-    def _inside(self, run: Run, form: LiftForm) -> tuple[LiftForm, FloatArray | None]:
-        """Return the lift for labels that are better than some, and the duals that say where their weights are; the
-        lift itself without cuts, or where nothing says that.
+    def _inside(self, run: Run, form: LiftForm) -> tuple[LiftForm, FloatArray, Answer | None]:
+        """Return the lift for labels that are better than some, the duals that say where their weights are, and those
+        labels, fitted; the lift itself and None without cuts, or where nothing says that.
         """
+        nothing = form, np.zeros(0), None
         if self.cuts == "none" or not run.solver.takes_cuts or form.clusters > 2:
-            return form, None
+            return nothing
         better, root = JointNodes(run.program, form, lambda: 0.0), np.asarray(run.program.labels.pinned)
         inner = decided_duals(run, better, root)
         if better.form(root, inner).domain is None or form.count + 2 * form.losses.rows > MOST_INSIDE:
-            return form, None
-        alternate(run, first_start(run))
-        return replace(better, known=run.known).form(root, inner), inner
+            return nothing
+        apart = run.apart()
+        answer_first(apart)
+        if apart.best is None:
+            return nothing
+        return replace(better, known=apart.known).form(root, inner), inner, apart.best
 
     def beside(self, run: Run) -> Certificate | None:
         """Return the proof of the lift for another relaxation's run, in a part of its time; None without a solver."""

@@ -66,7 +66,10 @@ def test_a_sum_of_zero_is_the_centred_twin(relaxation: str, loss: str) -> None:
         solution = declared(LOSSES[loss], bias=True, centre=centre).solve(RELAXATIONS[relaxation], random_state=0)
         assert solution.value == pytest.approx(twin.value, rel=1e-8)
         # a shift rounds the features, and conic solvers end elsewhere within their tolerance
-        assert solution.bound == pytest.approx(twin.bound, rel=1e-8 if centre else 5e-8)
+        if relaxation in ("sdp", "triangles"):  # the twin has a ball for its weights
+            assert solution.bound <= twin.bound * (1 + 1e-6)
+        else:
+            assert solution.bound == pytest.approx(twin.bound, rel=1e-8 if centre else 5e-8)
         assert np.array_equal(solution.labels, twin.labels) and solution.state is twin.state
         assert abs(solution.decision.sum()) <= 1e-9 and solution.verify()
         assert points() @ np.asarray(solution.weights) + solution.bias == pytest.approx(

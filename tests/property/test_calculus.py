@@ -158,7 +158,7 @@ def test_minimum_and_argmin(f):
 @moderate
 @given(functions())
 def test_root_convexity_is_that_of_the_composition(f):
-    lower, upper = max(f.lower, 0.0), min(f.upper, 40.0)
+    lower, upper = max(f.lower, 0.0), min(f.upper, max([40.0, *(2 * f.breakpoints)]))
     if lower >= upper:
         return
     s = np.unique(np.concatenate([np.linspace(lower, upper, 400)[1:-1], f.breakpoints,

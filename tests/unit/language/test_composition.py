@@ -8,7 +8,7 @@ import pytest
 
 import margindsl as md
 from margindsl.calculus import PLQ, Logistic, absolute, huber, pos, square
-from margindsl.calculus.composed import Conjugate, compose, largest
+from margindsl.calculus.composed import Conjugate, compose, maximum
 from margindsl.errors import CalculusError, DeclarationError, GrammarError
 from margindsl.language import Expression
 from margindsl.language.constraints import Constraint
@@ -205,7 +205,7 @@ def functions():
             except CalculusError:
                 lowest, values = min(inner(GRID)), np.array(outer(inner(GRID)))
                 assert (np.isfinite(lowest) and np.any(np.diff(values, 2) < -1e-12)) or not outer.is_nondecreasing
-            yield largest(outer, inner), lambda x, a=outer, b=inner: np.maximum(a(x), b(x))
+            yield maximum(outer, inner), lambda x, a=outer, b=inner: np.maximum(a(x), b(x))
 
 
 def test_compositions_and_maxima_are_what_they_say():

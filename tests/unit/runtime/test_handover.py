@@ -166,7 +166,8 @@ def test_cuts_that_fail_leave_the_bound_without_them_and_are_told(monkeypatch):
     opened = interior.open
     monkeypatch.setattr(interior, "open", lambda self, form: Failing() if form.cuts.count else opened(self, form))
     kept = problem.with_constraints().solve(md.SDP(cuts="all"), random_state=0)
-    assert kept.bound == pytest.approx(loose.bound, rel=1e-5) and kept.value == pytest.approx(tight.value)
+    assert loose.bound * (1 - 1e-5) <= kept.bound < tight.bound  # of better labels alone
+    assert kept.value == pytest.approx(tight.value)
     assert kept.message == "cuts were not all added, round 1 ended as failed: the pivots ran out"
 
 
