@@ -90,15 +90,15 @@ def refuse_clusters(program: MarginProgram) -> Refusal | None:
 # -- separation --------------------------------------------------------------------------------------------
 
 
-def violated_triangles(V: FloatArray, most: int, two: bool = True, tol: float = 1e-4) -> Cuts:
+def violated_triangles(V: FloatArray, most: int, alike: bool = True, tol: float = 1e-4) -> Cuts:
     """Return the most violated (s_i z_i + s_j z_j + s_k z_k)² ≥ 1 at M = VVᵀ, most violated first.
 
     Parameters
     ----------
     V : (N, p) float array
         Unit rows.
-    two : bool
-        Whether signs may all be alike, which holds for two clusters alone.
+    alike : bool
+        Whether signs may all be alike, which holds for signs alone, not for codes of clusters.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def violated_triangles(V: FloatArray, most: int, two: bool = True, tol: float = 
     >>> violated_triangles(np.column_stack([np.cos(angle), np.sin(angle)]), 10).signs.tolist()
     [[1, 1, 1]]
     """
-    M, patterns = V @ V.T, np.array([(1, *signs) for signs in product((1, -1), repeat=2)][0 if two else 1:])
+    M, patterns = V @ V.T, np.array([(1, *signs) for signs in product((1, -1), repeat=2)][0 if alike else 1:])
     products = patterns[:, [0, 0, 1]] * patterns[:, [1, 2, 2]]
     found: list[tuple[FloatArray, IntArray, IntArray]] = []
     for i in range(len(M) - 2):

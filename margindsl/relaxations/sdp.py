@@ -277,14 +277,14 @@ class SDP(Relaxation):
 
     def _violated(self, form: LiftForm, raw: RawSolution) -> Cuts:
         """Return violated cuts: products of codes; triangles, and pentagons where these are nearly fulfilled."""
-        V, two, N = np.asarray(raw["V"]), form.clusters == 2, form.count
+        V, N = np.asarray(raw["V"]), form.count
         most = min(A_ROUND * N, max(N, MULTIPLIERS - form.multipliers + form.cuts.count))
-        found = Cuts.none() if two else violated_products(V, form.clusters, max(150, A_ROUND * N))
-        if not two and self.cuts == "auto":
-            return found
-        found = found.joined(triangles := violated_triangles(V, most, two))
+        if form.clusters > 2:
+            products = violated_products(V, form.clusters, max(150, A_ROUND * N))
+            return products if self.cuts == "auto" else products.joined(violated_triangles(V, most, alike=False))
+        triangles = violated_triangles(V, most)
         deepest = 1.0 - triangles.values(V).min(initial=1.0)
-        return found.joined(violated_pentagons(V, N)) if two and deepest < PENTAGONS_AT else found
+        return triangles.joined(violated_pentagons(V, N)) if deepest < PENTAGONS_AT else triangles
 
 
 def _kept(form: LiftForm, raw: RawSolution) -> State:
