@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 
 from margindsl.contract import Solver
-from margindsl.errors import DeclarationError, MarginError, NotInstalledError
+from margindsl.errors import DeclarationError, MarginError, NotInstalledError, one_of
 from margindsl.host.parallel import share_out
 from margindsl.host.progress import task
 from margindsl.metrics import clustering_accuracy
@@ -39,6 +39,8 @@ class Row:
     accuracy: float
     seconds: float
     refusal: str = ""
+    problem: str = ""
+    seed: int = 0
 
     def __repr__(self) -> str:
         return f"Row({self.relaxation!r}, {self.solver!r}, {self.solution or 'refused'})"
@@ -47,7 +49,7 @@ class Row:
         """Return the row as plain values."""
         s = self.solution
         nothing = float("nan")
-        row: dict[str, Any] = {
+        row: dict[str, Any] = ({"problem": self.problem, "seed": self.seed} if self.problem else {}) | {
             "relaxation": self.relaxation, "solver": self.solver,
             "status": s.status if s else "refused",
             "value": s.value if s else nothing, "bound": s.bound if s else nothing,
@@ -82,14 +84,51 @@ class Comparison:
             If every combination was refused.
         """
         solved = [row.solution for row in self.rows if row.solution is not None]
+        if len({row.problem for row in self.rows}) > 1:
+            raise ValueError("values of several problems cannot be compared; take those of one, "
+                             f"table.only({self.rows[0].problem!r}).best()")
         if not solved:
             raise ValueError("every combination was refused; print the comparison for the reasons")
         return min(solved, key=lambda s: s.value)
 
     @property
     def bound(self) -> float:
-        """Return the largest certified bound of all rows: it holds for every labelling in B."""
+        """Return the largest certified bound of all rows: it holds for every labelling in B of their one problem."""
+        if len({row.problem for row in self.rows}) > 1:
+            return -np.inf
         return max((row.solution.bound for row in self.rows if row.solution is not None), default=-np.inf)
+
+    def only(self, problem: str) -> Comparison:
+        """Return the rows of one of several problems, by its name."""
+        one_of("problem", problem, dict.fromkeys(row.problem for row in self.rows))
+        return Comparison(tuple(row for row in self.rows if row.problem == problem), self.has_truth)
+
+    def spread(self) -> Any:
+        """Return a pandas DataFrame of means and standard deviations over the seeds, a row a combination.
+
+        `agreement` is the mean adjusted Rand index of two seeds: near one, the labels are no accident of the start.
+        """
+        frame = self.to_frame().assign(number=range(len(self.rows)), alike=self.agreement().to_numpy().tolist())
+
+        def pairs(part: Any) -> float:
+            alike = np.array(part["alike"].tolist())[:, part["number"]]
+            return float(np.nanmean(alike[np.triu_indices(len(part), 1)])) if len(part) > 1 else float("nan")
+
+        groups = frame.groupby([key for key in ("problem", "relaxation", "solver") if key in frame], sort=False)
+        found = groups[["value", "gap", "accuracy", "seconds"]].agg(["mean", "std"])
+        found.columns = [f"{name} {measure}" for name, measure in found.columns]
+        return found.assign(agreement=groups[["number", "alike"]].apply(pairs)).reset_index()
+
+    def agreement(self) -> Any:
+        """Return a pandas DataFrame (rows, rows) of adjusted Rand indices between the labels of all rows."""
+        import pandas as pd
+        from sklearn.metrics import adjusted_rand_score
+
+        labels = [None if row.solution is None else row.solution.labels for row in self.rows]
+        names = [" ".join([*([row.problem, str(row.seed)] if row.problem else []), row.relaxation, row.solver])
+                 for row in self.rows]
+        return pd.DataFrame([[float("nan") if a is None or b is None else adjusted_rand_score(a, b) for b in labels]
+                             for a in labels], names, names)
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame."""
@@ -120,13 +159,14 @@ class Comparison:
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the heads of the columns and the cells of the table, as they are printed."""
         truth = ["accuracy %"] if self.has_truth else []
-        heads = ["relaxation", "solver", "status", "value", "bound", "gap %", *truth, "seconds",
+        several = ["problem", "seed"] if any(row.problem for row in self.rows) else []
+        heads = [*several, "relaxation", "solver", "status", "value", "bound", "gap %", *truth, "seconds",
                  "compile", "solve", "polish", "note"]
         lines = []
         for row in self.rows:
             d = row.as_dict()
-            cells = [d["relaxation"], d["solver"], d["status"], _number(d["value"]), _number(d["bound"]),
-                     _number(100 * d["gap"], 3)]
+            cells = [*(str(d[name]) for name in [*several, "relaxation", "solver", "status"]), _number(d["value"]),
+                     _number(d["bound"]), _number(100 * d["gap"], 3)]
             if self.has_truth:
                 cells.append(_number(100 * d["accuracy"], 4))
             times = [d[stage] for stage in ("seconds", "compile", "solve", "polish")]
@@ -147,8 +187,9 @@ class Comparison:
 
     def __repr__(self) -> str:
         solved = sum(row.solution is not None for row in self.rows)
-        best = f", best value {self.best().value:.6g}" if solved else ""
-        return f"Comparison({len(self.rows)} rows, {solved} solved{best}, bound {self.bound:.6g})"
+        several = len({row.problem for row in self.rows}) > 1
+        best = f", best value {self.best().value:.6g}" if solved and not several else ""
+        return f"Comparison({len(self.rows)} rows, {solved} solved{best}{f', bound {self.bound:.6g}' * (not several)})"
 
 
 def _number(value: float, digits: int = 6) -> str:
@@ -157,20 +198,23 @@ def _number(value: float, digits: int = 6) -> str:
     return "none" if np.isinf(value) else f"{value:.{digits}g}"
 
 
-def compare(problem: Problem, relaxations: RelaxationName | Relaxation | Iterable[RelaxationName | Relaxation] = "auto",
+def compare(problem: Problem | Mapping[str, Problem],
+            relaxations: RelaxationName | Relaxation | Iterable[RelaxationName | Relaxation] = "auto",
             solvers: SolverName | Solver | Iterable[SolverName | Solver | None] | None = None,
-            truth: Any = None, progress: Callable[[Row], None] | None = None, n_jobs: int | None = None,
-            **options: Unpack[SolveArguments]) -> Comparison:
-    """Run combinations of relaxations and solvers of one problem side by side.
+            truth: Any = None, *, seeds: int = 1, progress: Callable[[Row], None] | None = None,
+            n_jobs: int | None = None, **options: Unpack[SolveArguments]) -> Comparison:
+    """Run combinations of relaxations and solvers of one problem, or of several by name, side by side.
 
     Parameters
     ----------
-    problem : Problem
+    problem : Problem or dict of str to Problem
     relaxations : str or Relaxation, or iterable of them
     solvers : str or Solver, or iterable of them and None, optional
         None (default) lets each relaxation choose.
     truth : (n,) array, optional
         Class of each point; the accuracy under the best matching of clusters is added.
+    seeds : int
+        Times that each combination runs, from random states that count up; `Comparison.spread` summarises them.
     progress : callable, optional
         Called with each finished `Row`.
     n_jobs : int or None
@@ -200,21 +244,30 @@ def compare(problem: Problem, relaxations: RelaxationName | Relaxation | Iterabl
     >>> [row.accuracy for row in table.rows]
     [1.0, 1.0]
     """
-    if not isinstance(problem, Problem):
-        raise DeclarationError(f"md.compare: given {type(problem).__name__}, expected one md.Problem")
+    if not isinstance(problem, (Problem, Mapping)):
+        raise DeclarationError(f"md.compare: given {type(problem).__name__}, expected one md.Problem, or a dict of them")
     SolveOptions.of(options)
-    pairs = list(itertools.product(_several(relaxations, as_relaxation), _several(solvers, as_solver)))
-    with task("compare", len(pairs), shown=options.get("verbose") is None) as whole:
-        rows = [Row(*_names(*pair), None, float("nan"), 0.0, "not begun: the comparison was interrupted")
-                for pair in pairs]
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
+        raise DeclarationError(f"seeds={seeds!r}: expected a whole number of at least 1")
+    problems = dict(problem) if isinstance(problem, Mapping) else {"problem" if seeds > 1 else "": problem}
+    runs = list(itertools.product(problems, range(seeds), _several(relaxations, as_relaxation),
+                                  _several(solvers, as_solver)))
+    with task("compare", len(runs), shown=options.get("verbose") is None) as whole:
+        rows: list[Row] = [replace(_unbegun(*pair), problem=name, seed=seed) for name, seed, *pair in runs]
 
         def keep(number: int, row: Row) -> None:
-            rows[number] = row
+            name, seed, *_ = runs[number]
+            rows[number] = replace(row, problem=name, seed=seed)
             whole.step()
             if progress is not None:
-                progress(row)
+                progress(rows[number])
 
-        tasks = [(problem, *pair, truth, own) for pair, own in zip(pairs, split_options(options, len(pairs)))]
+        tasks = []
+        for (name, seed, *pair), own in zip(runs, split_options(options, len(runs))):
+            first = own.get("random_state")
+            if seeds > 1 and (first is None or isinstance(first, int)):
+                own = {**own, "random_state": (first or 0) + seed}
+            tasks.append((problems[name], *pair, truth, own))
         try:
             share_out(_run, tasks, keep, n_jobs)
         except KeyboardInterrupt:

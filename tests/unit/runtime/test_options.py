@@ -115,3 +115,23 @@ def test_seconds_of_the_stages_add_up_to_the_total(relaxation):
         stages = dict(solution.timings)
         total = stages.pop("total")
         assert 0.9 * total - 0.02 <= sum(stages.values()) <= total + 1e-3
+
+
+def test_formulations_over_seeds_are_compared_by_name():
+    X = np.random.default_rng(0).normal(size=(30, 2)) + 3 * (np.arange(30)[:, None] % 2)
+    made = {}
+    for name, loss in (("odm", md.odm), ("hinge", md.hinge)):
+        y, f = md.Labels(30), md.Hyperplane(X)
+        made[name] = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(loss(y * f))), [md.sizes(y, 10)])
+    table = md.compare(made, "alternating", truth=np.arange(30) % 2, seeds=3, verbose=0)
+    assert [(row.problem, row.seed) for row in table.rows] == [(name, seed) for name in made for seed in range(3)]
+    spread, alike = table.spread(), table.agreement()
+    assert list(spread["problem"]) == ["odm", "hinge"] and alike.shape == (6, 6) and np.allclose(np.diag(alike), 1)
+    assert np.allclose(spread["agreement"], [np.mean(alike.to_numpy()[k:k + 3, k:k + 3][np.triu_indices(3, 1)])
+                                             for k in (0, 3)])
+    assert "problem" in str(table) and "bound" not in repr(table) and table.bound == -np.inf
+    assert table.only("odm").best().value == min(row.solution.value for row in table.rows[:3])
+    with pytest.raises(ValueError, match=r"table.only\('odm'\).best\(\)"):
+        table.best()
+    with pytest.raises(DeclarationError, match="seeds=0"):
+        md.compare(made, "alternating", seeds=0)
