@@ -245,7 +245,7 @@ def compare(problem: Problem | Mapping[str, Problem],
     [1.0, 1.0]
     """
     if not isinstance(problem, (Problem, Mapping)):
-        raise DeclarationError(f"md.compare: given {type(problem).__name__}, expected one md.Problem, or a dict of them")
+        raise DeclarationError(f"md.compare: given {type(problem).__name__}, expected a md.Problem, or several by name")
     SolveOptions.of(options)
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
         raise DeclarationError(f"seeds={seeds!r}: expected a whole number of at least 1")
@@ -253,7 +253,8 @@ def compare(problem: Problem | Mapping[str, Problem],
     runs = list(itertools.product(problems, range(seeds), _several(relaxations, as_relaxation),
                                   _several(solvers, as_solver)))
     with task("compare", len(runs), shown=options.get("verbose") is None) as whole:
-        rows: list[Row] = [replace(_unbegun(*pair), problem=name, seed=seed) for name, seed, *pair in runs]
+        rows = [Row(*_names(*pair), None, float("nan"), 0.0, "not begun: the comparison was interrupted",
+                    problem=name, seed=seed) for name, seed, *pair in runs]
 
         def keep(number: int, row: Row) -> None:
             name, seed, *_ = runs[number]
