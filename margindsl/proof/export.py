@@ -15,7 +15,7 @@ from margindsl.language.lowering import Declaration
 from margindsl.program.bounded_bias import narrowest
 from margindsl.program.certificates import Certificate
 from margindsl.program.program import MarginProgram
-from margindsl.proof.check import FORMAT, VERSION, LabelSet, Proof, coded
+from margindsl.proof.check import EPS, FORMAT, VERSION, LabelSet, Proof, coded
 from margindsl.proof.tables import NoProof, UnknownProof, loss_tables, tangents
 from margindsl.proof.witnesses import common_units, definite, every_labelling, grow
 from margindsl.typing import BoolArray, FloatArray, IntArray
@@ -105,13 +105,17 @@ def with_bias(weights: FloatArray, bias: float, header: dict[str, Any]) -> Float
     return np.vstack([w, np.full((1, w.shape[1]), bias)]) if header["free_bias"] else w
 
 
-def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any) -> dict[str, Any]:
+def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any, within: bool = False) -> dict[str, Any]:
     """Return dual points with their tangents, squares shrunk by rounding into the domain of the norm.
 
     Shapes: `u` (P, m, c), `q` (P, m), `tau` (P, L, c), `eta` (P, L).
     """
     tables, u, q = vars(proof), np.array(u, dtype=float), np.array(q, dtype=float)
     q = q if proof.low else np.maximum(q, 0.0)  # what proves nothing of squares that are less than decision values'
+    if not within:  # what rounding takes from the curvature of a tail would leave no minimum
+        tail, ends = np.full(q.shape[1], np.inf), np.isinf(proof.left) | np.isinf(proof.right)
+        np.minimum.at(tail, proof.cell[ends], proof.A[ends])
+        q = np.maximum(q, -2.0 * tail * (1.0 - 16 * EPS))
     plain = np.array_equal(proof.points, np.arange(proof.n))
     for number in range(len(u)) if plain and np.any(q) else ():
         q[number] = definite(proof, q[number], eta[number])
@@ -223,7 +227,7 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     kappa, u, q = kappa[again], u[again], q[again]
     eta = dual["eta"][again] * (1.0 if proof.singer else proof.stretch)  # of sums of codes, which the norm counts so
     tau = np.zeros((len(u), len(proof.decision_lower), len(proof.pairs)))
-    point, (Z, leaf) = _points(proof, u[:, :, None], q, tau, eta), B.leaves()
+    point, (Z, leaf) = _points(proof, u[:, :, None], q, tau, eta, "inner" in dual), B.leaves()
     if len(np.unique(leaf)) < len(leaf):
         raise UnknownProof("a dual point stands at several ends of the tree")
     if "inner" in dual and proof.norm.all() and not proof.coupling.any():

@@ -97,7 +97,7 @@ def test_a_thousand_losses_are_summed_in_linear_time():
     (lambda: y * (f + 1), "bias=True"), (lambda: g.sum(), "write md.sum"),
     (lambda: y[0] * y[1], "paired by constraints"),
     (lambda: y[0, 1], "write y\\[\\[0, 1\\]\\]"), (lambda: md.Maximize(R), "md.Minimize"),
-    (lambda: md.compare([1, 2]), "given list, expected one md.Problem"),
+    (lambda: md.compare([1, 2]), "given list, expected a md.Problem"),
     (lambda: problem(md.sum(md.hinge(g)), [g >= 1]), "lam \\* md.sum\\(md.pos\\(1 - g\\)\\)"),
     (lambda: problem(md.max(g**2)), "one affine combination|argument")])
 def test_names_of_other_libraries_say_what_to_write(write, words):
