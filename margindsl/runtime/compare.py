@@ -103,7 +103,7 @@ class Comparison:
         one_of("problem", problem, dict.fromkeys(row.problem for row in self.rows))
         return Comparison(tuple(row for row in self.rows if row.problem == problem), self.has_truth)
 
-    def spread(self) -> Any:
+    def summary(self) -> Any:
         """Return a pandas DataFrame of means and standard deviations over the seeds, a row a combination.
 
         `agreement` is the mean adjusted Rand index of two seeds: near one, the labels are no accident of the start.
@@ -214,7 +214,7 @@ def compare(problem: Problem | Mapping[str, Problem],
     truth : (n,) array, optional
         Class of each point; the accuracy under the best matching of clusters is added.
     seeds : int
-        Times that each combination runs, from random states that count up; `Comparison.spread` summarises them.
+        Times that each combination runs, from random states that count up; `Comparison.summary` summarises them.
     progress : callable, optional
         Called with each finished `Row`.
     n_jobs : int or None

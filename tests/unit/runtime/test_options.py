@@ -125,7 +125,7 @@ def test_formulations_over_seeds_are_compared_by_name():
         made[name] = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(loss(y * f))), [md.sizes(y, 10)])
     table = md.compare(made, "alternating", truth=np.arange(30) % 2, seeds=3, verbose=0)
     assert [(row.problem, row.seed) for row in table.rows] == [(name, seed) for name in made for seed in range(3)]
-    spread, alike = table.spread(), table.agreement()
+    spread, alike = table.summary(), table.agreement()
     assert list(spread["problem"]) == ["odm", "hinge"] and alike.shape == (6, 6) and np.allclose(np.diag(alike), 1)
     assert np.allclose(spread["agreement"], [np.mean(alike.to_numpy()[k:k + 3, k:k + 3][np.triu_indices(3, 1)])
                                              for k in (0, 3)])
