@@ -14,7 +14,7 @@ from margindsl.drivers.guard import Guarded, unanswered
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.errors import DeclarationError, UnansweredError
-from margindsl.program.branch_certificate import Leaf, Path, certify_tree, covers
+from margindsl.program.branch_certificate import Leaf, certify_tree, covers
 from margindsl.program.certificates import Certificate
 from margindsl.program.nodes import JointNodes, LiftedNodes, NodeBounds, PartialNodes
 from margindsl.program.passes import Answer
@@ -264,8 +264,7 @@ class Branching:
         w, products = W @ V[at], V @ V[at]
         # 2. components by their multipliers, unless their sign is plain
         first = np.unique(form.component, return_index=True)[1]
-        own = np.arange(form.count) != form.reference
-        score = np.full(self.labels.count, -np.inf)
+        own, score = np.arange(form.count) != form.reference, np.full(self.labels.count, -np.inf)
         held = np.asarray(self.labels.component)[first]
         plain = np.maximum(d, FAINT * np.abs(d).max()) * (1.0 + FAINT - np.abs(products))
         if form.reference is None:
@@ -363,7 +362,6 @@ class Branching:
         self.age += 1
         heapq.heappush(self.open, Node(bound, self.age, leaf, start))
 
-
     def _finish(self, status: Status, message: str) -> Branched:
         assert self.run.best is not None
         leaves = tuple(node.leaf for node in (*self.closed, *self._unsettled()))
@@ -380,6 +378,3 @@ def decided_duals(run: Run, nodes: JointNodes, z: IntArray) -> FloatArray:
     raw = Guarded(run.fixed_solver, form).solve(form, run.budget.replace(tol=ROUGH, max_iter=None, callback=None),
                                                 is_judged=False)
     return nodes.inner(z, raw.variables)
-
-
-__all__ = ["Branched", "Branching", "Path", "decided_duals"]

@@ -8,7 +8,8 @@ import numpy as np
 
 from margindsl.contract import Status
 from margindsl.drivers.run import Run
-from margindsl.program.certificates import Certificate, project_duals
+from margindsl.program.certificates import Certificate
+from margindsl.program.equalities import project_duals
 from margindsl.program.exhaustion import certify_pool, members, pool_bounds
 from margindsl.program.passes import Answer
 from margindsl.typing import FloatArray

@@ -32,6 +32,3 @@ def _scanned(group: str, path: tuple[str, ...]) -> Mapping[str, importlib.metada
     """Return the entry points found along a path of imports."""
     found = {point.name.lower(): point for point in importlib.metadata.entry_points(group=group)}
     return MappingProxyType(found)
-
-
-__all__ = ["KERNELS", "RECIPES", "RELAXATIONS", "SOLVERS", "WORDS", "registered"]

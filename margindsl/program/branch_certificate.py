@@ -75,6 +75,3 @@ def certify_tree(bounds: NodeBounds, leaves: Sequence[Leaf], bound: float) -> Ce
               for name, x in cases[0].items()}
     return Certificate(bound, kind=bounds.kind, arrays={**arrays, "paths": paths},
                        words=f"branch and bound tree with {len(leaves)} leaves, a dual point each")
-
-
-__all__ = ["Leaf", "Path", "certify_tree", "covers"]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from margindsl.program.clusters import ClusterForm
-from margindsl.program.equalities import FEASIBLE, project_duals
+from margindsl.program.equalities import FEASIBLE
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
@@ -133,16 +133,3 @@ def certify_fixed_labels(form: FixedLabelForm | ClusterForm, u: FloatArray | Non
     bound = fixed_label_value(form, u, tau)
     return Certificate(bound, kind="cases", arrays=fixed_label_case(form, u, tau),
                        words="dual point of the fixed-label problem") if np.isfinite(bound) else None
-
-
-__all__ = [
-    "FEASIBLE",
-    "Certificate",
-    "certify_fixed_labels",
-    "certify_least_value",
-    "fixed_label_case",
-    "fixed_label_value",
-    "lifted_arrays",
-    "project_duals",
-    "projected_duals",
-]

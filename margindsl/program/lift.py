@@ -420,8 +420,8 @@ def within(form: LiftForm, value: float, u: FloatArray) -> FloatArray | None:
         return None
     codes = np.where(form.component == (-2 if form.reference is None else form.reference), form.sign, 0)
     H = form.features.adjoint(codes * losses.scatter(u))
-    square, parts, f = 2.0 * (value - low) + float(H @ H), abs(value) + abs(low) + float(H @ H), form.features.apply(H)
-    radius = np.sqrt(max(0.0, square) + NEAR * parts)
+    square, f = 2.0 * (value - low) + float(H @ H), form.features.apply(H)
+    radius = np.sqrt(max(0.0, square) + NEAR * (abs(value) + abs(low) + float(H @ H)))
     reach = radius * np.sqrt(form.features.row_norms()) + np.where(codes == 0, np.abs(f), 0.0)
     middle, reach = losses.slopes * (codes * f)[losses.points], np.abs(losses.slopes) * reach[losses.points]
     return np.stack([middle - reach, middle + reach], axis=1)

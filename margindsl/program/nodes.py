@@ -15,13 +15,8 @@ from margindsl.labelset.forcing import Path
 from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.bounded_bias import NO_BIAS, Interval
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual, with_bias
-from margindsl.program.certificates import (
-    Certificate,
-    fixed_label_case,
-    fixed_label_value,
-    project_duals,
-    projected_duals,
-)
+from margindsl.program.certificates import Certificate, fixed_label_case, fixed_label_value, projected_duals
+from margindsl.program.equalities import project_duals
 from margindsl.program.lift import LiftForm, LiftPoint, contracted, within
 from margindsl.program.lift_certificate import point_arrays, repaired_point
 from margindsl.program.program import MarginProgram
@@ -63,6 +58,11 @@ class NodeBounds(ABC):
         alike = all(bound.is_symmetric for bound in self.program.decision)
         return labels.branches(path) if alike else list(range(labels.clusters))
 
+    def signs(self, z: IntArray) -> IntArray:
+        """Return the codes −1 and +1 of the points, 0 where open, of components z."""
+        labels = self.program.labels
+        return labels.signs(labels.at_points(z))
+
     def completed(self, z: IntArray) -> IntArray:
         """Return the labels (n,) of components z, those that are open of any value."""
         labels = self.program.labels
@@ -101,11 +101,6 @@ class JointNodes(NodeBounds):
     def kept(self) -> dict[str, Any]:
         return {f"cuts {f.name}": np.asarray(getattr(self.lift.cuts, f.name)) for f in fields(self.lift.cuts)}
 
-    def codes(self, z: IntArray) -> IntArray:
-        """Return the codes −1 and +1 of the points, 0 where open, of components z."""
-        labels = self.program.labels
-        return labels.signs(labels.at_points(z))
-
     @frozen_property
     def decided(self) -> PartialNodes:
         """Return the problems of the decided points alone, of which duals say where w is."""
@@ -117,16 +112,16 @@ class JointNodes(NodeBounds):
         if answer.get("u") is None or losses.scalars.count:
             return np.zeros(self.lift.losses.rows)
         u = losses.scatter(project_duals(losses, np.asarray(answer["u"], dtype=float)))
-        return np.where(self.codes(z) != 0, u, 0.0)[self.lift.losses.points]
+        return np.where(self.signs(z) != 0, u, 0.0)[self.lift.losses.points]
 
     def form(self, z: IntArray, inner: FloatArray) -> LiftForm:
         """Return the node problem, arguments of losses where better labels have them."""
-        form = contracted(self.lift, self.codes(z))[0]
+        form = contracted(self.lift, self.signs(z))[0]
         return replace(form, domain=within(form, self.known(), inner))
 
     def repaired(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Return the dual point of an answer to a node's lift, with `inner` beside it."""
-        _, target, _, group = contracted(self.lift, self.codes(z))
+        _, target, _, group = contracted(self.lift, self.signs(z))
         point, _ = repaired_point(self.form(z, answer["inner"]), answer)
         d, gamma = np.zeros(self.lift.count), np.zeros(self.lift.cuts.count)
         d[np.unique(target, return_index=True)[1]] = point.d
@@ -140,7 +135,7 @@ class JointNodes(NodeBounds):
         return LiftPoint(u, *parts), inner
 
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
-        _, target, turn, group = contracted(self.lift, self.codes(z))
+        _, target, turn, group = contracted(self.lift, self.signs(z))
         (point, inner), cuts = self.point(u, rest), self.lift.cuts
         form, alone = self.form(z, inner), group < 0
         d, at = np.bincount(target, point.d, form.count), cuts.positions[alone]
@@ -200,11 +195,6 @@ class LiftedNodes(NodeBounds):
         """Return a, η and τ."""
         n = self.program.n
         return (rest[:n], float(rest[n]), float(rest[n + 1])) if len(rest) > n else (rest, 0.0, 0.0)
-
-    def signs(self, z: IntArray) -> IntArray:
-        """Return the codes −1 and +1 of the points, 0 where open, of components z."""
-        labels = self.program.labels
-        return labels.signs(labels.at_points(z))
 
     def form(self, z: IntArray, **options: Any) -> BranchNodeForm:
         """Return the node problem."""

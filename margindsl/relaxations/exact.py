@@ -88,10 +88,9 @@ class Exact(Relaxation):
         return 90.0 if size <= EXACT_COMPONENTS else 0.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        refusal = refuse_rising(program)
-        if refusal is not None:
+        if (refusal := refuse_rising(program)) is not None:
             return refusal
-        free = _free(program)
+        free = int(program.labels.free.sum())
         if not self._branches(program):
             return Offer(f"{program.clusters}^{free} labellings, pruned") if self._enumerates(program) else Refusal(
                 f"{free} label components are free, which makes {program.clusters}^{free} labellings; 'exact' "
@@ -141,7 +140,7 @@ class Exact(Relaxation):
         return Outcome(done.status, answer=done.fit, certificate=done.certificate, estimate=bound, message=message)
 
     def _enumerates(self, program: MarginProgram) -> bool:
-        return _free(program) * np.log2(program.clusters) <= self.max_components
+        return int(program.labels.free.sum()) * np.log2(program.clusters) <= self.max_components
 
     def _branches(self, program: MarginProgram) -> bool:
         if program.weight_bounds or not program.bias.is_finite or not program.kind.is_linear:
@@ -197,10 +196,6 @@ class Exact(Relaxation):
         return other
 
 
-def _free(program: MarginProgram) -> int:
-    return int(np.count_nonzero(program.labels.free))
-
-
 def few_cuts(form: LiftForm, raw: RawSolution) -> LiftForm:
     """Return a lift with those of its cuts that bear most."""
     share = np.asarray(raw["gamma"]) / np.maximum(form.cuts.values(raw["V"]) - form.cuts.least, 1e-9)
@@ -225,8 +220,7 @@ def joint_obstacle(program: MarginProgram) -> str | None:
         return "the lift has bounds on decision values only with equal limits on both sides"
     if any(term.loss.domain[0] == term.loss.domain[1] for term in program.losses.terms):
         return "the lift takes no loss that is finite at one point alone"
-    offer = SDP().offer(program)
-    if isinstance(offer, Refusal):
+    if isinstance(offer := SDP().offer(program), Refusal):
         return offer.reason
     many = lift(program, whole=True).multipliers
     return None if many <= MULTIPLIERS else f"the lift has {many} multipliers, above {MULTIPLIERS}"

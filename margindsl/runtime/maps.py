@@ -87,6 +87,3 @@ def read_map(header: Any, arrays: dict[str, Any], rank: int, path: Any) -> Any:
     except FOREIGN as error:
         raise DeclarationError(f"Solution.load: the map of new points in {path} is broken: {error}") from error
     return features
-
-
-__all__ = ["read_map", "stored_map"]

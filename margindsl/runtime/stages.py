@@ -296,6 +296,3 @@ def named(labels: Any, within: LabelSet, rows: Any = None) -> IntArray:
         return whole(numbers)
     candidates = (whole(np.array(order)[numbers]) for order in permutations(range(own.clusters)))
     return min(candidates, key=lambda one: len(within.violations(own.written(one))))
-
-
-__all__ = ["EVALUATION_SOLVER", "FITTED", "canonical", "named", "solution_of", "stages_of", "unfitted"]
