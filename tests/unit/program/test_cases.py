@@ -11,12 +11,8 @@ import margindsl as md
 from margindsl.calculus import PLQ
 from margindsl.labelset import presolve
 from margindsl.program.branch_certificate import covers
-from margindsl.program.certificates import (
-    certify_fixed_labels,
-    certify_least_value,
-    fixed_label_value,
-    project_duals,
-)
+from margindsl.program.certificates import certify_fixed_labels, certify_least_value, fixed_label_value
+from margindsl.program.equalities import project_duals
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 
 SETS = {"free": {}, "balanced": {"bounds": [(None, 0, 0)]}, "known": {"known": ([0, 2], [1, -1])},
