@@ -15,7 +15,6 @@ from sklearn.datasets import load_digits
 import margindsl as md
 from margindsl.cli.commands import run_combinations
 from margindsl.metrics import clustering_accuracy
-from margindsl.runtime.compare import Comparison
 from margindsl.typing import FloatArray, IntArray
 
 LINKS = 10
@@ -50,7 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the demonstration and print its tables."""
     began = time.perf_counter()
     rng = np.random.default_rng(arguments.seed)
-    X, truth = _three_and_eight()
+    images, digits = load_digits(return_X_y=True)
+    chosen = np.isin(digits, (3, 8))
+    X, truth = images[chosen] / 16.0, np.where(digits[chosen] == 3, 1, -1)
     some = np.sort(rng.choice(len(X), SUBSAMPLE, replace=False))
     full, small = _link(X, truth, rng), _link(X[some], truth[some], rng)
     print(f"digits 3 and 8: {len(X)} points of 64 pixels, {LINKS} must-links, {LINKS} cannot-links\n")
@@ -74,12 +75,6 @@ def declare(data: Digits) -> md.Problem:
         [abs(md.sum(y)) <= 0.03 * n, md.must_link(y, data.must), md.cannot_link(y, data.cannot)])
 
 
-def _three_and_eight() -> tuple[FloatArray, IntArray]:
-    images, digits = load_digits(return_X_y=True)
-    chosen = np.isin(digits, (3, 8))
-    return images[chosen] / 16.0, np.where(digits[chosen] == 3, 1, -1)
-
-
 def _link(X: FloatArray, truth: IntArray, rng: np.random.Generator) -> Digits:
     pairs = rng.integers(0, len(X), (40 * LINKS, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
@@ -91,16 +86,8 @@ def _show(title: str, data: Digits, combinations: Any, arguments: argparse.Names
     print(f"[{title}]", file=sys.stderr)
     table = run_combinations(declare(data), combinations, data.truth, tol=1e-4, time_limit=arguments.time_limit,
                              random_state=arguments.seed)
-    print(f"{title}\n{table}\n{_best(table)}\n{_k_means(data, arguments.seed)}\n", flush=True)
-
-
-def _best(table: Comparison) -> str:
-    best = table.best()
+    best, means = table.best(), KMeans(2, n_init=10, random_state=arguments.seed).fit_predict(data.X)
     gap = 100 * (best.value - table.bound) / best.value
-    return (f"best value {best.value:.6g} ({best.relaxation} with {best.solver}); no labelling is below "
-            f"{table.bound:.6g} (certified): gap {gap:.3g} %")
-
-
-def _k_means(data: Digits, seed: int) -> str:
-    labels = KMeans(2, n_init=10, random_state=seed).fit_predict(data.X)
-    return f"k-means, for comparison: accuracy {100 * clustering_accuracy(data.truth, labels):.4g} %"
+    print(f"{title}\n{table}\nbest value {best.value:.6g} ({best.relaxation} with {best.solver}); no labelling is "
+          f"below {table.bound:.6g} (certified): gap {gap:.3g} %\nk-means, for comparison: accuracy "
+          f"{100 * clustering_accuracy(data.truth, means):.4g} %\n", flush=True)

@@ -22,7 +22,6 @@ from margindsl.typing import FloatArray, IntArray
 
 NODE_SHARE = 0.1  # accuracy of a node, as a share of the gap asked for
 LOOSE, LARGEST_STARTS = 0.1, 5e7  # the same of the node's own gap; numbers in starts that are kept for children
-FAINT = 1e-9  # so that open components differ from decided ones
 JAMMED = 16  # steps from where the parent was, after which a node begins anew: that takes 12 to 18
 ROUGH = 1e-2  # relative accuracy to which a node of decided points is solved that is below the target anyway
 HOPEFUL = 0.2  # a rounded labelling is fitted when its value is within this share of the incumbent's
@@ -244,11 +243,15 @@ class Branching:
         """Solve the contracted lift of a node, as far as a share of what it is to prove."""
         run, bounds = self.run, self.bounds
         assert run.best is not None and isinstance(bounds, JointNodes)
-        inner, size = decided_duals(run, bounds, z), max(abs(run.best.value), 1e-300)
-        form = bounds.form(z, inner)
+        size, n, r = max(abs(run.best.value), 1e-300), run.program.n, run.program.features.rank
         open_gap = min(0.3, np.any(z < 0) * (run.best.value - node.bound) / size)
         tol = max(NODE_SHARE * self.tol, LOOSE * float(open_gap))
-        r, solved, start = run.program.features.rank, node, node.start
+        # 1. what the decided points prove alone; then all of them, inside the ball of the weights of better labels
+        inner = decided_duals(run, bounds, z, min(tol, ROUGH))
+        solved = self._better(node, z, *bounds.repaired(z, bounds.of_decided(z, inner))) if inner.any() else node
+        if solved.bound >= self.target:
+            return Met(solved, None, np.zeros(r), 0.0, np.zeros(run.program.losses.scalars.count), np.zeros(n))
+        form, start = bounds.form(z, inner), node.start
         for most in (None,) if start is None else (JAMMED, None):
             raw = run.solve(form, start, tol=tol, cutoff=self.ceiling, max_iter=most)
             if "V" in raw.variables:
@@ -258,22 +261,20 @@ class Branching:
             start = None
         if "V" not in raw.variables:
             raise unanswered(run.solver, raw, "at a node")
-        # 1. the weights, if the label that is known best is as it is: the reference's, or the one that matters most
+        # 2. the weights, if the label that is known best is as it is: the reference's, or the one that matters most
         V, W, d = (np.asarray(raw[name]) for name in ("V", "W", "d"))
         at = int(np.argmax(d)) if form.reference is None else form.reference
         w, products = W @ V[at], V @ V[at]
-        # 2. components by their multipliers, unless their sign is plain
+        # 3. components by their multipliers, unless their sign is plain
         first = np.unique(form.component, return_index=True)[1]
         own, score = np.arange(form.count) != form.reference, np.full(self.labels.count, -np.inf)
-        held = np.asarray(self.labels.component)[first]
-        plain = np.maximum(d, FAINT * np.abs(d).max()) * (1.0 + FAINT - np.abs(products))
-        if form.reference is None:
-            plain[at] = np.inf
-        score[held] = np.where(own, plain, -np.inf)[form.component[first]]
+        plain = np.maximum(d, 0.0) * (1.0 - np.minimum(np.abs(products), 1.0))
+        plain[at] = np.inf if form.reference is None else plain[at]
+        score[np.asarray(self.labels.component)[first]] = np.where(own, plain, -np.inf)[form.component[first]]
         kept = "reached" in raw.variables and form.n * form.order * len(self.open) < LARGEST_STARTS
         start = replace(raw, variables={"reached": raw["reached"]}) if kept else None
         return Met(solved, start, w[:r], float(w[r:].sum()), np.asarray(raw.get("scalars", np.zeros(
-            run.program.losses.scalars.count))), np.zeros(run.program.n), score)
+            run.program.losses.scalars.count))), np.zeros(n), score)
 
     def _partial(self, node: Node, z: IntArray) -> Met:
         """Solve the problem of a node's decided points; one without an answer, as of too few points, says nothing."""
@@ -349,11 +350,12 @@ class Branching:
         """Return the free component whose loss at the best labels exceeds what it is charged most."""
         decision, labels = rounded
         program = self.run.program
+        if met.score is not None:
+            return int(np.argmax(np.where(z >= 0, -np.inf, met.score)))
         table = program.kind.margin_table(decision)
         costs = self.labels.by_components(program.losses.cluster_costs(table, met.scalars))
         charged = np.bincount(np.asarray(self.labels.component), met.charged, self.labels.count)
         score = costs[np.arange(self.labels.count), self.labels.contract(labels)] - charged
-        score = score if met.score is None else met.score
         return int(np.argmax(np.where(z >= 0, -np.inf, score)))
 
     # -- bookkeeping --------------------------------------------------------------------------------
@@ -372,9 +374,11 @@ class Branching:
                         message)
 
 
-def decided_duals(run: Run, nodes: JointNodes, z: IntArray) -> FloatArray:
-    """Return duals (m,) of the problem of the points that are decided at a node, which say where its weights are."""
+def decided_duals(run: Run, nodes: JointNodes, z: IntArray, tol: float = ROUGH) -> FloatArray:
+    """Return duals (m,) of the problem of a node's decided points, which say where its weights are, or zeros."""
+    if not nodes.is_bounded or np.all(z < 0):
+        return np.zeros(nodes.lift.losses.rows)
     form = nodes.decided.form(z)
-    raw = Guarded(run.fixed_solver, form).solve(form, run.budget.replace(tol=ROUGH, max_iter=None, callback=None),
+    raw = Guarded(run.fixed_solver, form).solve(form, run.budget.replace(tol=tol, max_iter=None, callback=None),
                                                 is_judged=False)
     return nodes.inner(z, raw.variables)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy.linalg import solve
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array
 
 from margindsl.drivers.means import best_k_means
 from margindsl.features import DenseFeatures, FeatureOperator
 from margindsl.features.distances import squared_distances
 from margindsl.features.maps import NoMap
+from margindsl.features.walk import walk_over
 from margindsl.host.clock import check, while_time
 from margindsl.typing import FloatArray, IntArray
 
@@ -80,9 +81,7 @@ def walked(points: FloatArray) -> FloatArray:
     """
     near = nearest(points, points)
     s, p = near.shape
-    graph = csr_array((np.ones(near.size), (np.repeat(np.arange(s), p), near.ravel())), shape=(s, s))
-    graph = graph.maximum(graph.T)
-    walk = diags_array(1.0 / graph.sum(axis=1)) @ graph
+    walk = walk_over(csr_array((np.ones(near.size), (np.repeat(np.arange(s), p), near.ravel())), shape=(s, s)))
     for _ in range(STEPS):
         check()
         points = walk @ points
@@ -96,7 +95,9 @@ def _clusterings(points: FloatArray, clusters: int, rng: np.random.Generator) ->
     bend = DEVIATIONS * points.std(axis=0)  # beyond which centred columns are bent back
     bend[bend == 0] = 1.0
     squashed = np.asarray(bend * np.tanh(points / bend))
-    directions = _directions(squashed)
+    directions = squashed - squashed.mean(axis=0)
+    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+    directions = directions / np.where(lengths > 0, lengths, 1.0)
     yield _means(points, clusters, rng).argmax(axis=1)
     yield _spectral(directions, clusters, rng)
     for view in (points, squashed, directions):
@@ -107,12 +108,6 @@ def _clusterings(points: FloatArray, clusters: int, rng: np.random.Generator) ->
 
 def _means(points: FloatArray, clusters: int, rng: np.random.Generator) -> FloatArray:
     return best_k_means(DenseFeatures(points, NoMap()), clusters, rng)
-
-
-def _directions(points: FloatArray) -> FloatArray:
-    points = points - points.mean(axis=0)
-    lengths = np.linalg.norm(points, axis=1, keepdims=True)
-    return np.asarray(points / np.where(lengths > 0, lengths, 1.0))
 
 
 def _spectral(points: FloatArray, clusters: int, rng: np.random.Generator) -> IntArray:

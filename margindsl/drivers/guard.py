@@ -170,7 +170,13 @@ def read_raw(form: Form, answer: Any) -> RawSolution:
     if not isinstance(status, Status):
         raise _Unreadable(f"answered the status {status!r}, expected a Status")
     if not status.has_answer or not answer.variables:
-        return _without_variables(form, status, message)
+        sentence = f": {message}" if message else ""
+        if status in (*SOLVED, Status.INACCURATE):
+            raise _Unreadable(f"ended as {status.word} without variables{sentence}")
+        impossible = {Status.INFEASIBLE: not form.may_be_infeasible, Status.UNBOUNDED: not form.may_be_unbounded}
+        if impossible.get(status):
+            raise _Unreadable(f"ended as {status.word}, which this form cannot be{sentence}")
+        return RawSolution(status, message=message)
     try:
         variables, mended = read_answer(form.variables(), answer.variables)
     except DeclarationError as error:
@@ -180,16 +186,6 @@ def read_raw(form: Form, answer: Any) -> RawSolution:
     seconds = {str(stage): float(spent) for stage, spent in answer.seconds.items() if math.isfinite(spent)}
     return RawSolution(status, variables, message, float(answer.objective), int(answer.iterations), seconds,
                        tuple(answer.trace))
-
-
-def _without_variables(form: Form, status: Status, message: str) -> RawSolution:
-    sentence = f": {message}" if message else ""
-    if status in (*SOLVED, Status.INACCURATE):
-        raise _Unreadable(f"ended as {status.word} without variables{sentence}")
-    impossible = {Status.INFEASIBLE: not form.may_be_infeasible, Status.UNBOUNDED: not form.may_be_unbounded}
-    if impossible.get(status):
-        raise _Unreadable(f"ended as {status.word}, which this form cannot be{sentence}")
-    return RawSolution(status, message=message)
 
 
 def judged(form: Form, raw: RawSolution, tol: float, name: str) -> RawSolution:

@@ -29,14 +29,11 @@ class MarginEstimator(BaseEstimator):
         nested = {name: value for name, value in parameters.items() if name.startswith("kernel__")}
         super().set_params(**{name: value for name, value in parameters.items() if name not in nested})
         if nested:
-            self._check_searched()
+            if isinstance(self.kernel, str) and self.kernel == PRECOMPUTED:
+                raise DeclarationError("kernel='precomputed' has no parameters; give a kernel such as md.RBF()")
             inner = {name.removeprefix("kernel__"): value for name, value in nested.items()}
             self.kernel = as_kernel(self.kernel).set_params(**inner)
         return self
-
-    def _check_searched(self) -> None:
-        if isinstance(self.kernel, str) and self.kernel == PRECOMPUTED:
-            raise DeclarationError("kernel='precomputed' has no parameters; give a kernel such as md.RBF()")
 
     def _read(self, X: Any, *y: Any, reset: bool = True, **checks: Any) -> Any:
         """Return points, and targets where given, as scikit-learn checks them; of a Dask array the columns alone."""

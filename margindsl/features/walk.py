@@ -46,15 +46,19 @@ def random_walk(X: Any, neighbours: int, steps: int) -> tuple[Any, Any]:
             raise DeclarationError(f"{word}={value!r}: expected a whole number of at least 1")
     from sklearn.neighbors import kneighbors_graph
 
-    graph = sp.csr_array(kneighbors_graph(X, min(int(neighbours), X.shape[0] - 1)))
-    graph = graph.maximum(graph.T) + sp.eye_array(X.shape[0])
-    walk = sp.diags_array(1.0 / graph.sum(axis=1)) @ graph
+    walk = walk_over(sp.csr_array(kneighbors_graph(X, min(int(neighbours), X.shape[0] - 1))))
     last, before = X, X
     for _ in range(int(steps)):
         last, before = walk @ last, last
     left = _variance(last)
     scale = np.sqrt(_variance(X) / left) if left > 0 else 1.0
     return last * scale, before * scale
+
+
+def walk_over(graph: Any) -> Any:
+    """Return the probabilities (n, n) of a step over a graph of nearest neighbours, symmetrised, or of none."""
+    graph = graph.maximum(graph.T).maximum(sp.eye_array(graph.shape[0]))
+    return sp.diags_array(1.0 / graph.sum(axis=1)) @ graph
 
 
 def beside(X: Any, moved: Any, own: float) -> Any:

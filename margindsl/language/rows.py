@@ -111,8 +111,8 @@ def with_rows(declared: Any, energies: list[tuple[float, PairEnergy]], costs: Fl
     With unit codes c and κ = (k − 1)/k, [y_i ≠ y_j] = 2κ − ½κ‖c_i + c_j‖² and [y_i = y_j] = 1 − ½κ‖c_i − c_j‖²:
     energies of positive weights are a constant less ½‖A'c(y)‖², the minimum over V of ½‖V‖² − Σ⟨c_i, V'a_i⟩. These are
     linear losses of rows that share the labels of the points and have columns of their own, so that every relaxation
-    them as it bounds margins. h_i y_i is a pair with a row of label +1. min over t of −½ t (αγ + β), of a ramp, is over
-    z = −ty the linear loss −½α z (−f) of a row with label z and features −φ, and ½β y z, an energy of a pair.
+    bounds them as it bounds margins. h_i y_i is a pair with a row of label +1. min over t of −½ t (αγ + β), of a ramp,
+    is over z = −ty the linear loss −½α z (−f) of a row with label z and features −φ, and ½β y z, an energy of a pair.
     """
     import scipy.sparse as sp
 

@@ -86,12 +86,23 @@ class JointNodes(NodeBounds):
 
     lift: LiftForm
     known: Callable[[], float] = lambda: np.inf
+    last: dict[bytes, tuple[LiftForm, IntArray, IntArray, IntArray]] = field(
+        default_factory=dict, init=False, repr=False)  # the contraction made last
 
     kind: ClassVar[str] = "lift"
 
     @property
     def zero(self) -> tuple[FloatArray, FloatArray]:
-        return np.zeros(self.lift.losses.rows), np.zeros(sum(self._lengths))
+        none = np.zeros(self.lift.losses.rows)  # scalars that are shared may ask for more
+        return self.repaired(np.asarray(self.program.labels.pinned), {"u": none, "inner": none})
+
+    def contraction(self, z: IntArray) -> tuple[LiftForm, IntArray, IntArray, IntArray]:
+        """Return the lift with the components z decided, and how multipliers go over."""
+        key = z.tobytes()
+        if key not in self.last:
+            self.last.clear()
+            self.last[key] = contracted(self.lift, self.signs(z))
+        return self.last[key]
 
     @property
     def _lengths(self) -> list[int]:
@@ -106,6 +117,11 @@ class JointNodes(NodeBounds):
         """Return the problems of the decided points alone, of which duals say where w is."""
         return PartialNodes(self.program)
 
+    @frozen_property
+    def is_bounded(self) -> bool:
+        """Return whether there is a ball of the weights of better labels (`within`)."""
+        return within(self.lift, 0.0, np.zeros(self.lift.losses.rows)) is not None
+
     def inner(self, z: IntArray, answer: Mapping[str, FloatArray]) -> FloatArray:
         """Return the duals (m,) of an answer to the problem of the decided points, zero at the others."""
         losses = self.program.losses
@@ -116,12 +132,20 @@ class JointNodes(NodeBounds):
 
     def form(self, z: IntArray, inner: FloatArray) -> LiftForm:
         """Return the node problem, arguments of losses where better labels have them."""
-        form = contracted(self.lift, self.signs(z))[0]
+        form = self.contraction(z)[0]
         return replace(form, domain=within(form, self.known(), inner))
+
+    def of_decided(self, z: IntArray, inner: FloatArray) -> dict[str, FloatArray]:
+        """Return what duals of the decided points prove by themselves, as an answer to a node's lift."""
+        form, d = self.contraction(z)[0], np.zeros(self.contraction(z)[0].count)
+        if form.reference is not None:
+            H = form.features.adjoint(self.signs(z) * form.losses.scatter(inner))
+            d[form.reference] = H @ H
+        return {"u": inner, "d": d, "inner": inner}
 
     def repaired(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Return the dual point of an answer to a node's lift, with `inner` beside it."""
-        _, target, _, group = contracted(self.lift, self.signs(z))
+        _, target, _, group = self.contraction(z)
         point, _ = repaired_point(self.form(z, answer["inner"]), answer)
         d, gamma = np.zeros(self.lift.count), np.zeros(self.lift.cuts.count)
         d[np.unique(target, return_index=True)[1]] = point.d
@@ -135,7 +159,7 @@ class JointNodes(NodeBounds):
         return LiftPoint(u, *parts), inner
 
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
-        _, target, turn, group = contracted(self.lift, self.signs(z))
+        _, target, turn, group = self.contraction(z)
         (point, inner), cuts = self.point(u, rest), self.lift.cuts
         form, alone = self.form(z, inner), group < 0
         d, at = np.bincount(target, point.d, form.count), cuts.positions[alone]

@@ -149,8 +149,7 @@ class Exact(Relaxation):
 
     def _branch(self, run: Run) -> Outcome:
         program, (nodes, _) = run.program, self._nodes(run.program)
-        apart = self._apart(run) if nodes == "decided" else run
-        whole, start, state = None, None, run.resume(STAGE)
+        apart, whole, start, state = self._apart(run) if nodes == "decided" else run, None, None, run.resume(STAGE)
         try:
             if state is None:
                 with run.stage("incumbent"), apart.share(0.3):
@@ -184,8 +183,10 @@ class Exact(Relaxation):
             proof = replace(proof, arrays=proof.arrays | {"inner": tree.lift.losses.point_duals(inner)})
         if (reached := raw.get("reached")) is None:
             return tree, proof, None
-        return (replace(tree, lift=replace(few_cuts(reached.form, raw), domain=None)), proof,
-                replace(raw, variables={"reached": reached}))
+        cuts = reached.form.cuts  # those that bear most
+        share = np.asarray(raw["gamma"]) / np.maximum(cuts.values(raw["V"]) - cuts.least, 1e-9)
+        form = replace(tree.lift, cuts=cuts.take(np.sort(np.argsort(-share)[:CUTS * tree.lift.count])))
+        return replace(tree, lift=form), proof, replace(raw, variables={"reached": reached})
 
     @staticmethod
     def _apart(run: Run) -> Run:
@@ -194,12 +195,6 @@ class Exact(Relaxation):
                     late_solver=run.fixed_solver)
         other.history, other.seconds = run.history, run.seconds
         return other
-
-
-def few_cuts(form: LiftForm, raw: RawSolution) -> LiftForm:
-    """Return a lift with those of its cuts that bear most."""
-    share = np.asarray(raw["gamma"]) / np.maximum(form.cuts.values(raw["V"]) - form.cuts.least, 1e-9)
-    return replace(form, cuts=form.cuts.take(np.sort(np.argsort(-share)[:CUTS * form.count])))
 
 
 def refuse_rising(program: MarginProgram) -> Refusal | None:
@@ -230,8 +225,7 @@ def lift_obstacle(program: MarginProgram) -> str | None:
     """Return why the lifted weights do not bound the nodes of a program, or None when they do."""
     if not program.kind.absorbs_labels:
         return "the lift absorbs signs"
-    pinned = program.is_biased and not program.bias.width
-    if program.weight_bounds or not program.bias.is_finite or pinned:
+    if program.weight_bounds or not program.bias.is_finite or (program.is_biased and not program.bias.width):
         return "the lift has bounds on decision values only where they hold a free bias within limits"
     if program.features.rank > LARGEST_RANK:
         return f"the features have rank {program.features.rank}, above {LARGEST_RANK}"

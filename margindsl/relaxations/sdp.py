@@ -163,15 +163,15 @@ class SDP(Relaxation):
         nothing = form, np.zeros(0), None
         if self.cuts == "none" or not run.solver.takes_cuts or form.clusters > 2:
             return nothing
-        better, root = JointNodes(run.program, form, lambda: 0.0), np.asarray(run.program.labels.pinned)
-        inner = decided_duals(run, better, root)
-        if better.form(root, inner).domain is None or form.count + 2 * form.losses.rows > MOST_INSIDE:
+        apart, root = run.apart(), np.asarray(run.program.labels.pinned)
+        better = JointNodes(run.program, form, apart.known)
+        if not better.is_bounded or form.count + 2 * form.losses.rows > MOST_INSIDE:
             return nothing
-        apart = run.apart()
         answer_first(apart)
         if apart.best is None:
             return nothing
-        return replace(better, known=apart.known).form(root, inner), inner, apart.best
+        inner = decided_duals(run, better, root)
+        return better.form(root, inner), inner, apart.best
 
     def beside(self, run: Run) -> Certificate | None:
         """Return the proof of the lift for another relaxation's run, in a part of its time; None without a solver."""

@@ -156,6 +156,8 @@ def test_output_is_tried_before_the_solve(tmp_path, monkeypatch, capsys):
 def test_devices_take_more_than_one_answer():
     if Path("/dev/null").exists():
         checked(output="/dev/null", save="/dev/null")
+    with pytest.raises(DeclarationError):  # a file does not
+        checked(output="answers.csv", save="answers.csv")
 
 
 @settings(deadline=None, max_examples=50)

@@ -345,6 +345,16 @@ def test_the_tree_of_the_lift_is_enumeration(seed):
     assert found.value == pytest.approx(optimum, rel=1e-5) and found.bound <= optimum * (1 + 1e-9)
 
 
+def test_a_root_that_shared_scalars_close_is_proved():
+    """Duals of zero do not pay for the scalar: what stands in the leaf is what was evaluated."""
+    X = np.random.default_rng(5).normal(size=(10, 2))
+    y, f, rho = md.Labels(10), md.Hyperplane(X, bias="penalised"), md.Scalar(nonneg=True)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 0.6 * md.sum(md.pos(rho - y * f) - 0.5 * rho)), [y[4] == 1])
+    found = problem.solve(md.Exact(method="branching", nodes="joint"), random_state=0)
+    report = found.verify()
+    assert found.status == "optimal" and report and not report.unverified
+
+
 def test_the_tree_of_the_lift_goes_on_from_a_checkpoint(tmp_path):
     X = np.random.default_rng(3).normal(size=(14, 6))
     y, f = md.Labels(14), md.Hyperplane(X, kernel="rbf")

@@ -183,7 +183,9 @@ def test_constraints_are_a_list_of_constraints(constraints):
 def test_constraints_come_in_any_collection():
     for constraints in (None, [], (), y[0] == y[1], (c for c in [y[0] == y[1]]), {y[0] == y[1]},
                         np.array([y[0] == y[1]], dtype=object)):
-        md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(g))), constraints)
+        many = int(constraints is not None and not (isinstance(constraints, (list, tuple)) and not constraints))
+        problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(g))), constraints)
+        assert len(problem.constraints) == many
 
 
 @pytest.mark.parametrize("pairs", [
