@@ -345,12 +345,14 @@ def test_the_tree_of_the_lift_is_enumeration(seed):
     assert found.value == pytest.approx(optimum, rel=1e-5) and found.bound <= optimum * (1 + 1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
 def test_a_root_that_shared_scalars_close_is_proved():
     """Duals of zero do not pay for the scalar: what stands in the leaf is what was evaluated."""
-    X = np.random.default_rng(5).normal(size=(10, 2))
-    y, f, rho = md.Labels(10), md.Hyperplane(X, bias="penalised"), md.Scalar(nonneg=True)
-    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 0.6 * md.sum(md.pos(rho - y * f) - 0.5 * rho)), [y[4] == 1])
-    found = problem.solve(md.Exact(method="branching", nodes="joint"), random_state=0)
+    y, f, rho = md.Labels(9), md.Hyperplane(np.random.default_rng(1).normal(size=(9, 2)), bias="penalised"), md.Scalar(
+        nonneg=True)
+    total = md.sq_norm(f) / 2 + 0.45 * md.sum(md.pos(rho - y * f) - 0.5 * rho)
+    found = md.Problem(md.Minimize(total), [md.sum(y) >= -1]).solve(
+        md.Exact(method="branching", nodes="joint"), random_state=0)
     report = found.verify()
     assert found.status == "optimal" and report and not report.unverified
 
