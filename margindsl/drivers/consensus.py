@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
-from scipy.linalg import solve
-from scipy.sparse import csr_array
+from scipy.linalg import eigh, solve
+from scipy.sparse import csr_array, diags_array
+from scipy.sparse.linalg import ArpackError, eigsh
+from scipy.special import logsumexp
 
-from margindsl.drivers.means import best_k_means
+from margindsl.drivers.means import best_k_means, k_means
 from margindsl.features import DenseFeatures, FeatureOperator
 from margindsl.features.distances import squared_distances
 from margindsl.features.maps import NoMap
@@ -24,6 +27,7 @@ STEPS = 8  # of averaging; so do 4 and 12
 DEVIATIONS = 2.0  # at which a column is squashed
 DIRECTIONS = (30, 20)  # principal ones that a mixture sees; with fewer than 10 it loses what k-means has
 MIXTURE_STARTS = 2
+TOL = 1e-3  # of the mean log density of a mixture, and of eigenvectors
 RIDGE = 1e-3  # of the covariances of a mixture, in mean variances; of a regression, in traces
 
 
@@ -73,15 +77,20 @@ def nearest(points: FloatArray, sample: FloatArray) -> IntArray:
     return np.asarray(np.argpartition(distances, count - 1, axis=1)[:, :count])
 
 
+def neighbour_graph(points: FloatArray) -> Any:
+    """Return the (s, s) matrix with a one from each point to each of its nearest neighbours, its own one among them."""
+    near = nearest(points, points)
+    s, p = near.shape
+    return csr_array((np.ones(near.size), (np.repeat(np.arange(s), p), near.ravel())), shape=(s, s))
+
+
 def walked(points: FloatArray) -> FloatArray:
     """Return points (s, r) averaged by a random walk over symmetrised nearest neighbours, each its own one, too.
 
     What varies along the graph stays, what varies within neighbourhoods goes, as in spectral clustering, without its
     groups of a few outlying points.
     """
-    near = nearest(points, points)
-    s, p = near.shape
-    walk = walk_over(csr_array((np.ones(near.size), (np.repeat(np.arange(s), p), near.ravel())), shape=(s, s)))
+    walk = walk_over(neighbour_graph(points))
     for _ in range(STEPS):
         check()
         points = walk @ points
@@ -111,32 +120,49 @@ def _means(points: FloatArray, clusters: int, rng: np.random.Generator) -> Float
 
 
 def _spectral(points: FloatArray, clusters: int, rng: np.random.Generator) -> IntArray:
-    """Return spectral clusters of the graph of nearest neighbours."""
-    from sklearn.cluster import SpectralClustering
-
-    check(2 * len(points) * points.size)
-    if len(points) <= clusters + 1 or not np.any(points):
-        return np.zeros(len(points), dtype=int)
-    method = SpectralClustering(clusters, affinity="nearest_neighbors", n_neighbors=min(NEIGHBOURS, len(points) - 1),
-                                random_state=int(rng.integers(2**31)))
-    with warnings.catch_warnings():  # of graphs in parts
-        warnings.simplefilter("ignore", UserWarning)
-        return np.asarray(method.fit_predict(points))
+    """Return k-means clusters of the leading eigenvectors of a step over the graph of nearest neighbours."""
+    s = len(points)
+    if s <= clusters + 1 or not np.any(points):
+        return np.zeros(s, dtype=int)
+    graph = neighbour_graph(points)
+    graph = graph.maximum(graph.T)
+    root = np.sqrt(graph.sum(axis=1))
+    with suppress(ArpackError):
+        scaled = diags_array(1.0 / root) @ graph @ diags_array(1.0 / root)
+        vectors = eigsh(scaled, clusters, which="LA", v0=rng.random(s), tol=TOL)[1]
+        return np.asarray(_means(vectors / root[:, None], clusters, rng).argmax(axis=1))
+    return np.zeros(s, dtype=int)
 
 
 def _mixture(points: FloatArray, clusters: int, count: int, rng: np.random.Generator) -> IntArray:
     """Return the components of a mixture of normal distributions along the leading principal directions."""
-    from sklearn.decomposition import PCA
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.mixture import GaussianMixture
-
-    check(2 * points.size * count)
     if not np.any(points):
         return np.zeros(len(points), dtype=int)
-    seed = int(rng.integers(2**31))
-    leading = PCA(min(count, *points.shape), random_state=seed).fit_transform(points)
-    scatter = np.sqrt(leading.var(axis=0).mean())
-    mixture = GaussianMixture(clusters, n_init=MIXTURE_STARTS, reg_covar=RIDGE, random_state=seed)
-    with warnings.catch_warnings():  # fewer different points than clusters, or no convergence: one vote of many
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return np.asarray(mixture.fit_predict(leading / scatter))
+    check(2 * points.size * count)
+    centred = points - points.mean(axis=0)
+    wide = points.shape[1] > len(points)
+    gram = centred @ centred.T if wide else centred.T @ centred
+    values, vectors = eigh(gram, subset_by_index=(max(0, len(gram) - count), len(gram) - 1))
+    leading = vectors * np.sqrt(np.maximum(values, 0.0)) if wide else centred @ vectors
+    leading /= np.sqrt(leading.var(axis=0).mean())
+    features, ridge, found = DenseFeatures(leading, NoMap()), RIDGE * np.eye(leading.shape[1]), []
+    for _ in range(MIXTURE_STARTS):
+        share = np.eye(clusters)[k_means(features, clusters, rng).argmax(axis=1)]
+        least, score = -np.inf, -np.inf
+        for _ in while_time(range(100)):
+            # 1. Sizes, means and covariances of the components, from the shares (s, k) of the points in them.
+            sizes = share.sum(axis=0) + 1e-9
+            means = share.T @ leading / sizes[:, None]
+            second = np.matmul(share.T[:, None] * leading.T, leading) / sizes[:, None, None]
+            factor = np.linalg.cholesky(second - means[:, :, None] * means[:, None] + ridge)
+            # 2. Log densities (s, k), and from these the shares.
+            white = np.linalg.inv(factor).transpose(0, 2, 1)
+            lengths = np.square(leading @ white - means[:, None] @ white).sum(axis=2)
+            widths = np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
+            logs = np.log(sizes / len(points)) - widths - 0.5 * lengths.T
+            total = logsumexp(logs, axis=1, keepdims=True)
+            share, least, score = np.exp(logs - total), score, float(total.mean())
+            if score - least < TOL:
+                break
+        found.append((score, share))
+    return np.asarray(max(found, key=lambda pair: pair[0])[1].argmax(axis=1))
