@@ -151,7 +151,7 @@ def _mixture(points: FloatArray, clusters: int, count: int, rng: np.random.Gener
         least, score = -np.inf, -np.inf
         for _ in while_time(range(100)):
             # 1. Sizes, means and covariances of the components, from the shares (s, k) of the points in them.
-            sizes = share.sum(axis=0) + 1e-9
+            sizes = np.maximum(share.sum(axis=0), RIDGE)
             means = share.T @ leading / sizes[:, None]
             second = np.matmul(share.T[:, None] * leading.T, leading) / sizes[:, None, None]
             factor = np.linalg.cholesky(second - means[:, :, None] * means[:, None] + ridge)
