@@ -119,6 +119,8 @@ class Constraints(Components):
     at_least: IntArray
     at_most: IntArray
     bounds: tuple[LinearBound, ...] = ()  # bounds on sums of labels that are not implied by the pins
+    barred: BoolArray | None = None  # (N, k) clusters that labels known in part keep components out of
+    parts: tuple[LinearBound, ...] = ()  # limits on how many points of a group a cluster of several holds
 
     @property
     def free(self) -> BoolArray:
@@ -138,7 +140,7 @@ class Constraints(Components):
     @cached_property
     def has_sizes(self) -> bool:
         """Return whether size bounds exclude labellings that links and known labels admit."""
-        reach = self.size @ allowed_clusters(self.pinned, self.cannot, self.size, np.full(self.clusters, self.n))
+        reach = self.size @ allowed_clusters(self, self.pinned, np.full(self.clusters, self.n))
         return bool((self.at_least > self.pinned_sizes).any() or (self.at_most < reach).any())
 
     @cached_property
@@ -159,7 +161,7 @@ class Constraints(Components):
     @cached_property
     def allowed(self) -> BoolArray:
         """Return (N, k) which clusters each component may join; see `allowed_clusters`."""
-        return allowed_clusters(self.pinned, self.cannot, self.size, self.at_most)
+        return allowed_clusters(self, self.pinned, self.at_most)
 
     @cached_property
     def apart(self) -> IntArray:
@@ -182,10 +184,10 @@ class Constraints(Components):
 
     @cached_property
     def sides(self) -> tuple[LinearBound, ...]:
-        """Return the side conditions: bounds on sums of labels, and on sizes that bind."""
+        """Return the side conditions: bounds on sums of labels, on sizes that bind, and on those in groups."""
         rows = zip(self.at_least.astype(float), self.at_most.astype(float), np.eye(self.clusters).tolist())
         sizes = [LinearBound(self.size.astype(float), low, high, code=tuple(code)) for low, high, code in rows]
-        return (*self.bounds, *(sizes if self.has_sizes else ()))
+        return (*self.bounds, *(sizes if self.has_sizes else ()), *self.parts)
 
 
 def link_sentence(labels: Components, y: IntArray, point: int) -> str:
@@ -203,18 +205,21 @@ def pinned_sizes(pinned: IntArray, size: IntArray, clusters: int) -> IntArray:
     return np.bincount(pinned[fixed], weights=size[fixed], minlength=clusters).astype(np.intp)
 
 
-def allowed_clusters(pinned: IntArray, cannot: IntArray, size: IntArray, at_most: IntArray) -> BoolArray:
-    """Return (N, k) which clusters each component may join.
+def allowed_clusters(labels: Constraints, pinned: IntArray, at_most: IntArray) -> BoolArray:
+    """Return (N, k) which clusters each component may join beside pinned ones (N,).
 
     A free component may not join the cluster of a pinned one it is cannot-linked to, nor one whose pinned points leave
-    too little room for it; a pinned one has its own alone, whether or not that fits.
+    too little room for it or its points in a group, nor one it is barred from; a pinned one has its own alone, unless
+    it is barred from it, whether or not that fits.
     """
-    clusters = len(at_most)
-    allowed = size[:, None] <= at_most - pinned_sizes(pinned, size, clusters)
-    for here, there in (cannot.T, cannot.T[::-1]):
+    allowed = labels.size[:, None] <= at_most - pinned_sizes(pinned, labels.size, labels.clusters)
+    for part in labels.parts:
+        q = int(np.argmax(part.code))
+        allowed[:, q] &= part.omega <= part.upper - part.omega[pinned == q].sum()
+    for here, there in (labels.cannot.T, labels.cannot.T[::-1]):
         known = pinned[here] >= 0
         allowed[there[known], pinned[here][known]] = False
     fixed = np.flatnonzero(pinned >= 0)
     allowed[fixed] = False
     allowed[fixed, pinned[fixed]] = True
-    return np.asarray(allowed)
+    return np.asarray(allowed if labels.barred is None else allowed & ~labels.barred)

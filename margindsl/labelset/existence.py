@@ -12,7 +12,7 @@ from margindsl.errors import InfeasibleError
 from margindsl.host.clock import check
 from margindsl.labelset.components import Constraints, pinned_sizes
 from margindsl.labelset.linked import connected_blocks
-from margindsl.labelset.programme import solve_assignment
+from margindsl.labelset.programme import assign_parts, solve_assignment
 from margindsl.typing import BoolArray, IntArray
 
 Choice: TypeAlias = Callable[[list[int], list[int], list[int]], int]  # of clusters, what they need and have room for
@@ -28,6 +28,12 @@ def refuse_empty(labels: Constraints) -> None:
     tried in this order, each to proof, so that the message names what is to blame.
     """
     bounded, linked = labels.has_sizes, len(labels.apart) > 0
+    if labels.parts:
+        if (assign_parts(labels, np.where(labels.allowed, 0.0, -np.inf))) is None:
+            raise InfeasibleError(
+                "no labelling meets the sizes in groups of points beside links, known labels and sizes of all (proved "
+                "by an integer programme); relax one of them.")
+        return
     nodes, edges = labels.apart_blocks
     # A component with more clusters than neighbours can be placed after these: what remains is the core.
     allowed, core, alive = labels.allowed[nodes], edges, np.ones(len(nodes), dtype=bool)

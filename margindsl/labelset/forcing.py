@@ -45,7 +45,7 @@ def tighten_sizes(labels: Constraints) -> tuple[IntArray, IntArray]:
 def force_clusters(labels: Constraints, held: IntArray, at_least: IntArray, at_most: IntArray) -> IntArray:
     """Return the places (N,) that components are forced to, -1 where free, given those of some."""
     held = held.copy()
-    allowed = allowed_clusters(held, labels.cannot, labels.size, at_most)
+    allowed = allowed_clusters(labels, held, at_most)
     _refuse_homeless(labels, held, allowed, at_most)
 
     # 1. Components with one cluster left go there.
@@ -114,6 +114,9 @@ def _refuse_homeless(labels: Constraints, held: IntArray, allowed: BoolArray, at
     c = int(homeless[0])
     point, many = int(labels.first[c]), int(labels.size[c])
     what = f"point {point}" if many == 1 else f"the {many} must-linked points with point {point}"
+    if held[c] >= 0:
+        raise InfeasibleError(f"{what} cannot be in cluster {held[c]}, which known labels or links put it into; change "
+                              "one of the labels.")
     if (many > at_most).all():
         raise InfeasibleError(
             f"{what} fit into no cluster: none may hold more than {at_most.max()}; raise the limits or remove "
@@ -129,7 +132,9 @@ def _reason(labels: Constraints, held: IntArray, component: int, cluster: int) -
     ends = labels.cannot[(labels.cannot == component).any(axis=1)]
     others = ends[ends != component]
     inside = others[held[others] == cluster]
-    return f"holds the cannot-linked point {labels.first[inside[0]]}" if inside.size else "has no room"
+    barred = labels.barred is not None and labels.barred[component, cluster]
+    return (f"holds the cannot-linked point {labels.first[inside[0]]}" if inside.size else
+            "is one it is kept out of" if barred else "has no room")
 
 
 def implied(labels: Constraints, path: Path) -> IntArray | None:
@@ -154,10 +159,14 @@ def _implied_once(labels: Constraints, z: IntArray) -> IntArray | None:
             return None
         z = forced(labels, [bound], z)
     sizes, free = pinned_sizes(z, labels.size, labels.clusters), z < 0
-    allowed = allowed_clusters(z, labels.cannot, labels.size, labels.at_most)
+    allowed = allowed_clusters(labels, z, labels.at_most)
     i, j = labels.cannot.T
     torn = ((z[i] == z[j]) & (z[i] >= 0)).any() or (sizes > labels.at_most).any()
     short = np.maximum(labels.at_least - sizes, 0).sum() > labels.size[free].sum()
+    for part in labels.parts:
+        q = int(np.argmax(part.code))
+        inside = float(part.omega[z == q].sum())
+        short = short or inside > part.upper or inside + part.omega[free & allowed[:, q]].sum() < part.lower
     if torn or short or not allowed.any(axis=1).all():
         return None
     return np.where(free & (allowed.sum(axis=1) == 1), allowed.argmax(axis=1), z)

@@ -78,7 +78,7 @@ class LabelSet(Constraints):
             raise DeclarationError(f"gain is {table[i, q]} at point {i} in cluster {q}; expected finite numbers.")
         check()
         table = self.by_components(table.astype(float))
-        member = None if table.any() or self.bounds else self.member
+        member = None if table.any() or self.bounds or self.parts else self.member
         return self.at_points(maximise(self, table) if member is None else member)
 
     def any_member(self) -> IntArray:
@@ -105,6 +105,8 @@ class LabelSet(Constraints):
     def holds(self, z: IntArray) -> BoolArray:
         """Return whether component values (..., N) meet the side conditions."""
         met = np.asarray((z[..., self.cannot[:, 0]] != z[..., self.cannot[:, 1]]).all(axis=-1))
+        if self.barred is not None:
+            met = met & ~self.barred[np.arange(self.count), z].any(axis=-1)
         for bound in self.sides:
             met = met & bound.holds(bound.sums(z))
         return met
@@ -131,6 +133,11 @@ class LabelSet(Constraints):
         words += [f"cluster {q} holds {many} points, outside [{low}, {high}]"
                  for q, (many, low, high) in enumerate(zip(sizes, self.at_least, self.at_most))
                  if not low <= many <= high]
+        if self.barred is not None:
+            words += _shortened([f"point {self.first[c]} has label {z[c]}, which is excluded"
+                                 for c in np.flatnonzero(self.barred[np.arange(self.count), z])])
+        words += [f"{part.name}: {part.sums(z):g} points, outside [{part.lower:g}, {part.upper:g}]"
+                  for part in self.parts if not part.holds(part.sums(z))]
         return words + [f"{bound.name}: the weighted sum of labels is {bound.declared(float(bound.sums(z))):g}, "
                        f"outside [{bound.declared(bound.lower):g}, {bound.declared(bound.upper):g}]"
                        for bound in self.bounds if not bound.holds(bound.sums(z))]
@@ -194,6 +201,8 @@ class LabelSet(Constraints):
         feasible = self.free[:, None] & (self.free | (self.pinned == z)).all()
         feasible = feasible & (broken - conflicts[rows, z][:, None] + conflicts == 0)
         feasible[rows, z] = False
+        if self.barred is not None:
+            feasible &= ~self.barred
         for bound in self.sides:
             terms = bound.terms
             feasible &= bound.holds(bound.sums(z) - terms[rows, z][:, None] + terms)
@@ -224,6 +233,8 @@ class LabelSet(Constraints):
                                     - (theirs == mine) + (theirs == position))
         feasible = (others != first) & (theirs != own) & self.free[others] & (left == 0)
         feasible &= (position != mine) & self.free[first] & (self.free | (self.pinned == z)).all()
+        if self.barred is not None:
+            feasible &= ~self.barred[first, position] & ~self.barred[others, theirs]
         for bound in self.sides:
             terms = bound.terms
             step = (terms[first, position] - terms[first, mine]) + (terms[others, theirs] - terms[others, own])
@@ -248,8 +259,15 @@ class LabelSet(Constraints):
         """
         clusters = np.arange(self.clusters)
         alone = np.isin(clusters, self.pinned) | (not all(bound.is_symmetric for bound in self.bounds))
-        rows = np.column_stack([np.where(alone, clusters, -1), self.at_least, self.at_most])
-        return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1]).ravel()
+        rows = [np.where(alone, clusters, -1), self.at_least, self.at_most]
+        for omega in {part.omega.tobytes() for part in self.parts}:  # limits of all clusters in one group
+            limits = np.tile([-np.inf, np.inf], (self.clusters, 1))
+            for part in self.parts:
+                if part.omega.tobytes() == omega:
+                    limits[int(np.argmax(part.code))] = part.lower, part.upper
+            rows.append(limits)
+        table = np.column_stack([*rows, *([] if self.barred is None else [self.barred.T])])
+        return np.asarray(np.unique(table, axis=0, return_inverse=True)[1]).ravel()
 
     def canonical(self, y: IntArray) -> IntArray:
         """Return the names (k,) of clusters under which y is given: those that may exchange theirs by first points."""

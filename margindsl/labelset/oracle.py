@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from margindsl.errors import SolverError
+from margindsl.labelset.bound import LinearBound
 from margindsl.labelset.components import Constraints
 from margindsl.labelset.knapsack import best_signs
 from margindsl.labelset.linked import assign_linked, solve_priced
-from margindsl.labelset.programme import solve_signs
+from margindsl.labelset.programme import assign_parts, solve_signs
 from margindsl.labelset.transport import assign_priced
 from margindsl.typing import FloatArray, IntArray
 
@@ -25,6 +26,8 @@ def maximise(labels: Constraints, gain: FloatArray) -> IntArray:
         raise _unpresolved()
     masked, order = np.where(labels.allowed, gain, -np.inf), labels.names.order
     z = order[np.argmax(masked[:, order], axis=1)]
+    if labels.parts:
+        return _in_groups(labels, masked, z)
     if labels.bounds:
         return _under_sums(labels, gain[:, 1] - gain[:, 0], z)
     if len(labels.apart):
@@ -72,6 +75,41 @@ def _under_sums(labels: Constraints, gain: FloatArray, z: IntArray) -> IntArray:
         raise _unpresolved()
     codes[moving] = signs
     return (codes + 1) // 2
+
+
+def _in_groups(labels: Constraints, masked: FloatArray, z: IntArray) -> IntArray:
+    """Return the best z (N,) under sizes in groups, from the best of every component alone.
+
+    Without cannot-links and sizes of all, groups that share no component, of equal numbers of points each, are
+    transportation problems of their own; otherwise the whole 0/1 programme is solved.
+    """
+    if all(bound.holds(bound.sums(z)) for bound in labels.sides) and not np.any(
+            z[labels.apart[:, 0]] == z[labels.apart[:, 1]]):
+        return z
+    groups: dict[bytes, list[LinearBound]] = {}
+    for part in labels.parts:
+        groups.setdefault(part.omega.tobytes(), []).append(part)
+    tables = np.array([parts[0].omega for parts in groups.values()])
+    units = [np.unique(row[labels.free & (row > 0)]) for row in tables]
+    if not (labels.has_sizes or len(labels.apart)) and all(len(unit) == 1 for unit in units) and np.all(
+            np.count_nonzero(tables[:, labels.free], axis=0) <= 1):
+        for row, parts, unit in zip(tables, groups.values(), units):
+            inside, low, high = np.flatnonzero(labels.free & (row > 0)), *np.zeros((2, labels.clusters))
+            high += len(inside)
+            for part in parts:
+                q = int(np.argmax(part.code))
+                fixed = row[labels.pinned == q].sum()
+                low[q] = max(low[q], -(-(part.lower - fixed) // unit[0]))
+                high[q] = min(high[q], (part.upper - fixed) // unit[0])
+            solved = assign_priced(masked[inside], low.astype(np.intp), high.astype(np.intp))
+            if solved is None:
+                raise _unpresolved()
+            z[inside] = solved[0]
+        return z
+    found = assign_parts(labels, masked)
+    if found is None:
+        raise _unpresolved()
+    return found
 
 
 def _transport(labels: Constraints, masked: FloatArray) -> tuple[IntArray, FloatArray, bool]:

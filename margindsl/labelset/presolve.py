@@ -19,7 +19,8 @@ from margindsl.labelset.names import Names, read_count
 
 
 def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None, known: Any = None,
-             bounds: Iterable[Any] = (), sizes: Iterable[Any] | None = None) -> LabelSet:
+             bounds: Iterable[Any] = (), sizes: Iterable[Any] | None = None, barred: Any = None,
+             groups: Iterable[Any] = ()) -> LabelSet:
     """Reduce declared label constraints to free values of components.
 
     B = {y : y_i = y_j (must), y_i != y_j (cannot), y_i given (known), lower <= sum_i w_i y_i <= upper (bounds),
@@ -41,6 +42,10 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
         Of two clusters, whose labels count -1 and +1. Weights of shape (n,), None for all ones; limits may be infinite.
     sizes : sequence of (at_least, at_most), optional
         Pairs of array_like, shape (k,), limits on the numbers of points of the clusters; all of them hold.
+    barred : (ndarray of int, ndarray of int), optional
+        Points and clusters of several that they are kept out of.
+    groups : sequence of (points, at_least, at_most), optional
+        Limits (k,) on how many of some points clusters of several hold.
 
     Returns
     -------
@@ -81,6 +86,7 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
     declared = LabelSet(n, names, component, sign, np.bincount(component), pinned, apart, *limits, tuple(intersect(
         [LinearBound.contracted(w, lower, upper, component, sign, f"bound {position}")
          for position, (w, lower, upper) in enumerate(sums)])))
+    declared = _grouped(declared, barred, groups)
     try:
         labels = _settle(declared)
         refuse_unattained(list(labels.bounds), labels.signs(labels.pinned))
@@ -92,6 +98,22 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
             refuse_clique(cannot, component, clusters)
         raise
     return labels
+
+
+def _grouped(labels: LabelSet, barred: Any, groups: Iterable[Any]) -> LabelSet:
+    """Return a label set with clusters that points are kept out of, and limits on those of groups."""
+    closed, parts = np.zeros((labels.count, labels.clusters), dtype=bool), []
+    if barred is not None:
+        closed[labels.component[barred[0]], barred[1]] = True
+    for position, (points, low, high) in enumerate(groups):
+        omega = np.bincount(labels.component[points], minlength=labels.count).astype(float)
+        for q, (least, most) in enumerate(zip(low, high)):
+            if most < 1:
+                closed[omega > 0, q] = True
+            if least > 0 or 0 < most < omega.sum():
+                parts.append(LinearBound(omega, float(least), float(most), f"sizes in group {position}, cluster {q}",
+                                         code=tuple(np.eye(labels.clusters)[q].tolist())))
+    return replace(labels, barred=closed if closed.any() else None, parts=tuple(parts))
 
 
 def _settle(labels: LabelSet) -> LabelSet:

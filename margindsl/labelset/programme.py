@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
@@ -12,6 +12,10 @@ from scipy.sparse import csr_array, vstack
 from margindsl.errors import SolverError
 from margindsl.host.clock import check, remaining
 from margindsl.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from margindsl.labelset.bound import LinearBound
+    from margindsl.labelset.components import Constraints
 
 LISTED = 12  # signs that are listed, in less time than a programme takes
 _CUTS = 200
@@ -151,7 +155,7 @@ def _solve(cost: FloatArray, table: csr_array, low: FloatArray, high: FloatArray
 
 
 def solve_assignment(gain: FloatArray, edges: IntArray, size: IntArray, limits: tuple[IntArray, IntArray] | None = None,
-                     many: IntArray | None = None) -> IntArray | None:
+                     many: IntArray | None = None, parts: Sequence[LinearBound] = ()) -> IntArray | None:
     """Return counts x (m, k) that maximise sum gain x, or None when there are none.
 
     x_Cq is a whole number, sum_q x_Cq = many_C, x_Cq + x_Dq <= 1 for edges (C, D) (stated for whole cliques
@@ -169,6 +173,8 @@ def solve_assignment(gain: FloatArray, edges: IntArray, size: IntArray, limits: 
         lower and upper.
     many : ndarray of int, shape (m,), optional
         Number of equal components that a row stands for, by default 1.
+    parts : sequence of LinearBound, optional
+        Further bounds on what single clusters hold.
     """
     m, k = gain.shape
     many = np.ones(m, dtype=np.intp) if many is None else many
@@ -178,14 +184,22 @@ def solve_assignment(gain: FloatArray, edges: IntArray, size: IntArray, limits: 
     if not m:
         return np.zeros((0, k), dtype=np.intp)
     (row, column), picked, _, (once, cliques, sizes) = _assignment(gain, edges, size)
-    x = _solve(-picked, vstack([once, cliques, sizes]),
-               np.concatenate([many, np.full(cliques.shape[0], -np.inf), lower]),
-               np.concatenate([many, np.ones(cliques.shape[0]), upper]), many[row], _stopped(m, k))
+    more = [csr_array(part.terms[row, column][None]) for part in parts]
+    x = _solve(-picked, vstack([once, cliques, sizes, *more]),
+               np.concatenate([many, np.full(cliques.shape[0], -np.inf), lower, [part.lower for part in parts]]),
+               np.concatenate([many, np.ones(cliques.shape[0]), upper, [part.upper for part in parts]]), many[row],
+               _stopped(m, k))
     if x is None:
         return None
     counts = np.zeros((m, k), dtype=np.intp)
     counts[row, column] = np.rint(x).astype(np.intp)
     return counts
+
+
+def assign_parts(labels: Constraints, masked: FloatArray) -> IntArray | None:
+    """Return z (N,) that maximises sum_C masked[C, z_C] under cannot-links and all sides of a label set."""
+    counts = solve_assignment(masked, labels.apart, labels.size, (labels.at_least, labels.at_most), parts=labels.parts)
+    return None if counts is None else np.argmax(counts, axis=1)
 
 
 def relax_assignment(gain: FloatArray, edges: IntArray, size: IntArray,

@@ -26,12 +26,12 @@ from margindsl.language.expressions import Expression
 from margindsl.language.formulation import Formulation, Minimize
 from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane, Labels, margin
-from margindsl.language.relations import cannot_link, must_link, orthogonal, sizes
+from margindsl.language.relations import cannot_link, count, must_link, orthogonal, sizes
 from margindsl.language.symbols import Parameter, Scalar
 
 __all__ = [
     "Declaration", "Expression", "Formulation", "Hyperplane", "Labels", "Minimize", "Parameter", "Scalar",
-    "absolute", "cannot_link", "epsilon_insensitive", "hinge", "huber", "logistic", "manifold", "margin",
-    "max", "maximum", "mean", "mean_variance", "min", "minimum", "must_link", "odm", "orthogonal", "plq", "pos",
-    "sizes", "sq_norm", "square", "squared_hinge", "sum", "var",
+    "absolute", "cannot_link", "count", "epsilon_insensitive", "hinge", "huber", "logistic", "manifold",
+    "margin", "max", "maximum", "mean", "mean_variance", "min", "minimum", "must_link", "odm", "orthogonal", "plq",
+    "pos", "sizes", "sq_norm", "square", "squared_hinge", "sum", "var",
 ]

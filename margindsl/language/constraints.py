@@ -42,6 +42,8 @@ class Conditions:
     decision: list[DecisionBound] = field(default_factory=list)
     orthogonal: list[Any] = field(default_factory=list)
     sizes: list[Any] = field(default_factory=list)
+    barred: list[tuple[IntArray, IntArray]] = field(default_factory=list)
+    groups: list[tuple[IntArray, FloatArray, FloatArray]] = field(default_factory=list)
 
     def check_own(self, at: Constraint, labels: Labels | None = None, hyperplane: Hyperplane | None = None) -> None:
         """Raise unless labels and hyperplane of a constraint, where it has some, are those of the problem."""
@@ -87,7 +89,9 @@ class Conditions:
             "known": (np.concatenate([none, *(i for i, _ in self.known)]),
                       np.concatenate([none, *(v for _, v in self.known)])),
             "label_bounds": tuple(self.bounds), "decision": self._decision(),
-            "orthogonal": tuple(self.orthogonal), "sizes": tuple(self.sizes)}
+            "orthogonal": tuple(self.orthogonal), "sizes": tuple(self.sizes), "groups": tuple(self.groups),
+            "barred": (np.concatenate([none, *(i for i, _ in self.barred)]),
+                       np.concatenate([none, *(v for _, v in self.barred)]))}
 
 
 class Constraint(ABC):
@@ -242,7 +246,7 @@ class Links(Constraint):
 
 
 class Known(Constraint):
-    """Represent known labels of some points.
+    """Represent known labels of some points, or of several clusters those that are not theirs.
 
     Parameters
     ----------
@@ -262,7 +266,8 @@ class Known(Constraint):
 
     def lower(self, into: Conditions) -> None:
         into.check_own(self, labels=self.labels)
-        into.known.append((self.index, self.values()))
+        excluded = self.sign == "!=" and self.labels.clusters > 2
+        (into.barred if excluded else into.known).append((self.index, self.values()))
 
     def values(self) -> IntArray:
         """Return the label of each point."""
@@ -276,42 +281,54 @@ class Known(Constraint):
             raise DeclarationError(
                 f"`{self.left.text()} {self.sign} values`: point {int(self.index[bad][0])} is given "
                 f"{numbers[bad][0]:g}, expected {self.labels.names.expected}")
-        return (numbers if self.sign == "==" else -numbers).astype(int)
+        return (-numbers if self.sign == "!=" and self.labels.clusters == 2 else numbers).astype(int)
 
     def text(self) -> str:
         return f"{self.left.text()} {self.sign} {self.right.text()}"
 
     def latex(self) -> str:
-        name = self.labels.letter()
+        name, sign = self.labels.letter(), r"\ne" if self.sign == "!=" and self.labels.clusters > 2 else "="
         if len(self.index) <= SHOWN_ENTRIES:
-            return r",\ ".join(f"{subscript(name, str(i))} = {number_latex(value)}" for i, value in zip(
+            return r",\ ".join(f"{subscript(name, str(i))} {sign} {number_latex(value)}" for i, value in zip(
                 self.index.tolist(), self.values().tolist()))
         entry, given = subscript(name, "i"), subscript(rf"\bar {name}", "i")
-        return rf"{entry} = {given} \quad (i \in \mathcal{{L}},\ |\mathcal{{L}}| = {len(self.index)})"
+        return rf"{entry} {sign} {given} \quad (i \in \mathcal{{L}},\ |\mathcal{{L}}| = {len(self.index)})"
 
 
 class Sizes(Constraint):
-    """Represent bounds on the cluster sizes of k clusters."""
+    """Represent bounds on the sizes of k clusters, or on how many points of a group each holds."""
 
-    parts = ("labels",)
+    parts = ("chosen",)
 
-    def __init__(self, labels: Labels, at_least: Any, at_most: Any) -> None:
-        self.labels = labels
+    def __init__(self, labels: Labels, at_least: Any, at_most: Any, index: IntArray | None = None,
+                 chosen: Expression | None = None, written: str = "") -> None:
+        self.labels, self.chosen, self.written = labels, labels if chosen is None else chosen, written
+        self.index = index if index is None else frozen(index)
         self.at_least, self.at_most = frozen(at_least), frozen(at_most)
 
     def lower(self, into: Conditions) -> None:
         into.check_own(self, labels=self.labels)
-        into.sizes.append(self)
+        if self.index is None:
+            into.sizes.append(self)
+        elif self.labels.clusters == 2:  # a sum of labels
+            low, high = 2 * self.at_least - len(self.index), 2 * self.at_most - len(self.index)
+            into.bounds.append((np.bincount(self.index, minlength=self.labels.n).astype(float),
+                                max(low[1], -high[0]), min(high[1], -low[0])))
+        else:
+            into.groups.append((self.index, self.at_least, self.at_most))
 
     def text(self) -> str:
+        if self.written:
+            return self.written
         low, high = (", ".join(map(number_text, bound)) for bound in (self.at_least, self.at_most))
-        return f"md.sizes({self.labels.text()}, at_least=[{low}], at_most=[{high}])"
+        return f"md.sizes({self.chosen.text()}, at_least=[{low}], at_most=[{high}])"
 
     def latex(self) -> str:
         name, k = subscript(self.labels.letter(), "i"), len(self.at_least)
+        group = "" if self.index is None else r" \in G"
         bounds = [(number_latex(low), number_latex(high)) for low, high in zip(self.at_least, self.at_most)]
         alike = len(set(bounds)) == 1
-        rows = [rf"{low} \le |\{{i : {name} = {'c' if alike else c}\}}| \le {high}"
+        rows = [rf"{low} \le |\{{i{group} : {name} = {'c' if alike else c}\}}| \le {high}"
                 for c, (low, high) in enumerate(bounds[:1] if alike else bounds)]
         return r",\ ".join(rows) + (rf" \quad (c = 0, \dots, {k - 1})" if alike else "")
 

@@ -84,6 +84,8 @@ class Declaration:
     sizes: tuple[Sizes, ...] = ()
     coding: str = "binary"
     rows: Rows | None = None  # beyond those of the points
+    barred: tuple[IntArray, IntArray] = (np.zeros(0, dtype=int), np.zeros(0, dtype=int))  # points, labels not theirs
+    groups: tuple[tuple[IntArray, FloatArray, FloatArray], ...] = ()  # points, sizes at least and at most (k,)
 
     @property
     def own_labels(self) -> Labels:

@@ -10,7 +10,7 @@ from margindsl.errors import DeclarationError, GrammarError
 from margindsl.labelset.declaration import whole_sizes
 from margindsl.language import grammar
 from margindsl.language.constraints import Constraint, Equality, Known, Links, Orthogonal, Sizes
-from margindsl.language.entries import read_array
+from margindsl.language.entries import constant_value, read_array
 from margindsl.language.expressions import COMPARED, Expression, Index, as_expression
 from margindsl.language.graphs import as_pairs, weighted_pairs
 from margindsl.language.margins import Hyperplane, Labels, Margin
@@ -35,7 +35,7 @@ def equality(left: Expression, right: Expression) -> Constraint:
 
 
 def inequality_of_labels(left: Expression, right: Expression) -> Constraint:
-    """Return what ``left != right`` declares: a cannot-link, or the opposite known label."""
+    """Return what ``left != right`` declares: a cannot-link, or a label that is not a point's."""
     if _selection(right) is not None and _selection(left) is None:
         left, right = right, left
     chosen, other = _selection(left), _selection(right)
@@ -43,10 +43,6 @@ def inequality_of_labels(left: Expression, right: Expression) -> Constraint:
         labels, index = chosen
         return Links(labels, _pair(labels, index, other, "!="), "cannot-link", (left, right))
     if chosen is not None and right.is_constant:
-        if chosen[0].clusters > 2:
-            raise GrammarError(
-                f"{left.text()} != {right.text()}", "a point cannot be kept out of one of several clusters",
-                f"Write {left.text()} == {right.text()} for a known label, or cannot-links between points.")
         return Known(*chosen, left, right, "!=")
     _refuse_decision_links(left, right, "!=")
     raise GrammarError(f"{left.text()} != {right.text()}", "only labels are declared different",
@@ -80,11 +76,11 @@ def cannot_link(labels: Labels, pairs: Any, weight: Any = None) -> Any:
 
 
 def sizes(labels: Labels, at_least: Any = None, at_most: Any = None) -> Sizes:
-    """Declare bounds on the cluster sizes.
+    """Bound the sizes of clusters, or how many points of a group each cluster holds.
 
     Parameters
     ----------
-    labels : Labels
+    labels : Labels, or labels of a group, y[group]
     at_least, at_most : int, sequence of k ints, or None
         At most n where more is given.
 
@@ -94,21 +90,75 @@ def sizes(labels: Labels, at_least: Any = None, at_most: Any = None) -> Sizes:
         If neither bound is given, a bound is not one number or k numbers, is negative or NaN, at_least exceeds
         at_most, or clusters of such sizes cannot hold n points.
     """
-    _require_labels(labels, "md.sizes")
+    chosen = _selection(labels) if isinstance(labels, Expression) else None
+    _require_labels(labels if chosen is None else chosen[0], "md.sizes")
+    group = None if chosen is None or isinstance(labels, Labels) else np.unique(chosen[1])
+    written, labels = labels, labels if chosen is None else chosen[0]
+    n = labels.n if group is None else len(group)
     if at_least is None and at_most is None:
         raise DeclarationError("md.sizes: give at_least=, at_most= or both")
     low = _size_bound(labels, "at_least", 0 if at_least is None else at_least)
-    high = _size_bound(labels, "at_most", labels.n if at_most is None else at_most)
+    high = _size_bound(labels, "at_most", n if at_most is None else at_most)
     if not np.all((low >= 0) & (low <= high)):
         raise DeclarationError(f"md.sizes(at_least={at_least}, at_most={at_most}): expected 0 <= at_least <= at_most")
-    fewest, most = whole_sizes(low, high, labels.n)
+    fewest, most = whole_sizes(low, high, n)
     if np.any(fewest > most):
         raise DeclarationError(f"md.sizes(at_least={at_least}, at_most={at_most}): no whole number lies between; "
                                "widen the bounds")
-    if fewest.sum() > labels.n or most.sum() < labels.n:
+    if fewest.sum() > n or most.sum() < n:
         raise DeclarationError(
-            f"md.sizes: {labels.n} points cannot fill clusters of {fewest.sum()} to {most.sum()} points in all")
-    return Sizes(labels, low, np.minimum(high, labels.n))
+            f"md.sizes: {n} points cannot fill clusters of {fewest.sum()} to {most.sum()} points in all")
+    if group is None:
+        return Sizes(labels, low, np.minimum(high, n))
+    return Sizes(labels, fewest.astype(float), most.astype(float), group, written)
+
+
+class Count:
+    """Represent the number of points of a group with a label; compare it with a number."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, known: Known) -> None:
+        self.known, self.label = known, int(known.labels.names.read(np.unique(known.values()))[0])
+
+    def _within(self, least: float, most: float, written: str) -> Sizes:
+        labels, group = self.known.labels, np.unique(self.known.index)
+        low, high = whole_sizes(least, most, len(group))
+        if low > high:
+            raise DeclarationError(f"md.count({self.known.text()}) {written}: no whole number of {len(group)} points "
+                                   "is so; widen the bound")
+        own = np.arange(labels.clusters) == self.label
+        return Sizes(labels, np.where(own, float(low), 0.0), np.where(own, float(high), float(len(group))), group,
+                     self.known.left, f"md.count({self.known.text()}) {written}")
+
+    def __le__(self, most: float) -> Sizes:
+        return self._within(0.0, most, f"<= {most:g}")
+
+    def __ge__(self, least: float) -> Sizes:
+        return self._within(least, np.inf, f">= {least:g}")
+
+    def __eq__(self, number: float) -> Sizes:  # type: ignore[override]
+        return self._within(number, number, f"== {number:g}")
+
+
+def count(known: Any) -> Count:
+    """Return the number of points of a group with a label, to be compared with a number.
+
+    Parameters
+    ----------
+    known : comparison of labels with one label
+        ``y[group] == 1``; ``md.count(y[group] == 1) >= 1`` asks for a witness in a bag.
+
+    Examples
+    --------
+    >>> y = Labels(5, clusters=3)
+    >>> count(y[:3] == 2) <= 1
+    md.count(y[0:3] == 2) <= 1
+    """
+    if not isinstance(known, Known) or known.sign != "==" or np.ndim(constant_value(known.right)):
+        raise GrammarError("md.count(...)", "counts the points of a group that have one label",
+                           "Write md.count(y[group] == c) <= m with y = md.Labels(n).")
+    return Count(known)
 
 
 def _size_bound(labels: Labels, name: str, given: Any) -> FloatArray:

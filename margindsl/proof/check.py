@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-FORMAT, VERSION, EPS, MOST = "margindsl-proof", 9, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
+FORMAT, VERSION, EPS, MOST = "margindsl-proof", 10, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
 CLOSED = 1.5e-3  # the relative gap beyond which nothing is optimal, whatever was asked for
 KNOWN = 1e-6  # the relative accuracy beyond which a value is not known
 CLOSE = 1e-12  # relative accuracy of features, to the size of their column
@@ -17,12 +17,14 @@ SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not ne
     "n": "labels", "nr": "phi", "rc": "w", "nc": "decision", "kc": "codes", "m": "points slopes", "ms": "coupling",
     "s": "costs scalars nonneg", "f": "cell anchor A B C", "f*": "left right", "g": "log_at log_a log_d", "g+": "log_c",
     "x2": "must", "y2": "cannot", "i": "known_index known_values", "jn": "bound_weights",
+    "a": "barred_index barred_values", "hn": "group_weights", "hk": "group_least group_most",
     "j*": "bound_lower bound_upper", "k+": "at_least at_most", "ln": "decision_weights",
     "l*": "decision_lower decision_upper", "pmz": "u", "pm": "q inner", "plo": "tau", "pl+": "eta", "pg": "tangents",
     "e": "tree", "pN+": "d", "pb+": "kappa", "j": "middles units", "tN": "cuts", "pt": "theta"}
 WHOLE: dict[str, tuple[Any, Any]] = {  # of whole numbers: the least, and what all are below; a letter is a length
     "labels": (0, "k"), "points": (0, "n"), "nonneg": (0, 2), "cell": (0, "m"), "log_at": (0, "m"), "must": (0, "n"),
-    "cannot": (0, "n"), "known_index": (0, "n"), "known_values": (0, "k"), "tree": ("p", "N"), "cuts": (-1, 2)}
+    "cannot": (0, "n"), "known_index": (0, "n"), "known_values": (0, "k"), "barred_index": (0, "n"),
+    "barred_values": (0, "k"), "group_weights": (0, 2), "tree": ("p", "N"), "cuts": (-1, 2)}
 
 
 def need(holds: Any, words: str) -> Any:
@@ -96,8 +98,12 @@ class LabelSet:
         self.slack = np.minimum(2 * (p.n + 8) * EPS * size, np.where(exact & (size <= 2**53), 0.25, np.inf))
         self.least = np.maximum(p.at_least, p.n - p.at_most.sum() + p.at_most)  # what the others leave
         self.most = np.minimum(p.at_most, p.n - p.at_least.sum() + p.at_least)
-        self.is_symmetric = (np.all(self.z < 0) and np.all(ends.sum(axis=0) == 0) and not np.ptp(self.least)
-                             and not np.ptp(self.most) and np.all(p.decision_lower == -p.decision_upper))
+        self.groups = gathered(self.component, p.group_weights.T, len(self.sizes)).T  # of several clusters alone
+        need(self.k > 2 or not len(self.groups) + len(p.barred_index), "labels of two clusters have no groups")
+        alike = all(np.ptp(limits, axis=-1).max(initial=0) == 0 for limits in (
+            self.least, self.most, p.group_least, p.group_most)) and not len(p.barred_index)
+        self.is_symmetric = (np.all(self.z < 0) and np.all(ends.sum(axis=0) == 0) and alike
+                             and np.all(p.decision_lower == -p.decision_upper))
 
     def turned(self, labels: Any, points: Any) -> Any:
         """Return labels of points as those of their components, and the other way round."""
@@ -114,6 +120,10 @@ class LabelSet:
         middle, reach = self.own[Z] @ self.sums.T, free @ np.abs(self.sums).T + self.slack
         wrong = np.any((middle + reach < self.p.bound_lower) | (middle - reach > self.p.bound_upper), axis=1)
         wrong |= np.any((Z[:, i] == Z[:, j]) & ~free[:, i], axis=1)
+        wrong |= np.any(Z[:, self.component[self.p.barred_index]] == self.p.barred_values, axis=1)
+        for own, least, most in zip(self.groups, self.p.group_least, self.p.group_most):
+            held = np.stack([(c == Z) @ own for c in range(self.k)], axis=1)
+            wrong |= np.any(held > most, axis=1) | (np.maximum(least - held, 0).sum(axis=1) > free @ own)
         if np.all(self.least <= 0) and np.all(self.most >= self.p.n):
             return wrong
         counts = self.counts(Z)

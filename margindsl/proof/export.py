@@ -299,6 +299,11 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
         **({} if declaration.rows is None else {
             f"{part}_{name}": getattr(getattr(declaration.rows, part), name) for part in ("matrix", "turned")
             for name in ("data", "indices", "indptr")}),
+        "barred_index": declaration.barred[0], "barred_values": declaration.barred[1],
+        "group_weights": np.array([np.bincount(own, minlength=n) for own, _, _ in declaration.groups],
+                                  dtype=int).reshape(-1, n),
+        "group_least": np.array([low for _, low, _ in declaration.groups], dtype=float).reshape(-1, clusters),
+        "group_most": np.array([high for _, _, high in declaration.groups], dtype=float).reshape(-1, clusters),
         "known_index": declaration.known[0], "known_values": Names(clusters).read(declaration.known[1]),
         "bound_weights": np.array([w for w, _, _ in bounds], dtype=float).reshape(-1, n),
         "bound_lower": np.array([low for _, low, _ in bounds], dtype=float),

@@ -41,6 +41,7 @@ def forced(B: LabelSet, z: IntArray) -> IntArray:
     for i, j in np.vstack([pairs, pairs[:, ::-1]]):
         if z[j] >= 0:
             allowed[i, z[j]] = False
+    allowed[B.component[B.p.barred_index], B.p.barred_values] = False
     same, other = (B.counts(z) + x[:, None] <= B.most for x in (B.sizes - B.turned_sizes, B.turned_sizes))
     allowed &= same & other[:, ::-1]
     return np.flatnonzero(free & (allowed.sum(axis=1) <= 1))

@@ -90,7 +90,8 @@ def prepare_labels(declaration: Declaration) -> LabelSet:
     clusters = declaration.labels.clusters
     return presolve(declaration.labels.n, clusters, must=declaration.must, cannot=declaration.cannot,
                     known=declaration.known, bounds=declaration.label_bounds,
-                    sizes=[(size.at_least, size.at_most) for size in declaration.sizes])
+                    sizes=[(size.at_least, size.at_most) for size in declaration.sizes],
+                    barred=declaration.barred, groups=declaration.groups)
 
 
 def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
