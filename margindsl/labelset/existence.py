@@ -12,7 +12,8 @@ from margindsl.errors import InfeasibleError
 from margindsl.host.clock import check
 from margindsl.labelset.components import Constraints, pinned_sizes
 from margindsl.labelset.linked import connected_blocks
-from margindsl.labelset.programme import assign_parts, solve_assignment
+from margindsl.labelset.oracle import assign_parts
+from margindsl.labelset.programme import solve_assignment
 from margindsl.typing import BoolArray, IntArray
 
 Choice: TypeAlias = Callable[[list[int], list[int], list[int]], int]  # of clusters, what they need and have room for

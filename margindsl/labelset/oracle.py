@@ -9,7 +9,7 @@ from margindsl.labelset.bound import LinearBound
 from margindsl.labelset.components import Constraints
 from margindsl.labelset.knapsack import best_signs
 from margindsl.labelset.linked import assign_linked, solve_priced
-from margindsl.labelset.programme import assign_parts, solve_signs
+from margindsl.labelset.programme import solve_assignment, solve_signs
 from margindsl.labelset.transport import assign_priced
 from margindsl.typing import FloatArray, IntArray
 
@@ -110,6 +110,12 @@ def _in_groups(labels: Constraints, masked: FloatArray, z: IntArray) -> IntArray
     if found is None:
         raise _unpresolved()
     return found
+
+
+def assign_parts(labels: Constraints, masked: FloatArray) -> IntArray | None:
+    """Return z (N,) that maximises sum_C masked[C, z_C] under cannot-links and all sides of a label set."""
+    counts = solve_assignment(masked, labels.apart, labels.size, (labels.at_least, labels.at_most), parts=labels.parts)
+    return None if counts is None else np.argmax(counts, axis=1)
 
 
 def _transport(labels: Constraints, masked: FloatArray) -> tuple[IntArray, FloatArray, bool]:

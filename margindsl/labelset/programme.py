@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy
@@ -12,10 +12,6 @@ from scipy.sparse import csr_array, vstack
 from margindsl.errors import SolverError
 from margindsl.host.clock import check, remaining
 from margindsl.typing import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from margindsl.labelset.bound import LinearBound
-    from margindsl.labelset.components import Constraints
 
 LISTED = 12  # signs that are listed, in less time than a programme takes
 _CUTS = 200
@@ -155,7 +151,7 @@ def _solve(cost: FloatArray, table: csr_array, low: FloatArray, high: FloatArray
 
 
 def solve_assignment(gain: FloatArray, edges: IntArray, size: IntArray, limits: tuple[IntArray, IntArray] | None = None,
-                     many: IntArray | None = None, parts: Sequence[LinearBound] = ()) -> IntArray | None:
+                     many: IntArray | None = None, parts: Sequence[Any] = ()) -> IntArray | None:
     """Return counts x (m, k) that maximise sum gain x, or None when there are none.
 
     x_Cq is a whole number, sum_q x_Cq = many_C, x_Cq + x_Dq <= 1 for edges (C, D) (stated for whole cliques
@@ -194,12 +190,6 @@ def solve_assignment(gain: FloatArray, edges: IntArray, size: IntArray, limits: 
     counts = np.zeros((m, k), dtype=np.intp)
     counts[row, column] = np.rint(x).astype(np.intp)
     return counts
-
-
-def assign_parts(labels: Constraints, masked: FloatArray) -> IntArray | None:
-    """Return z (N,) that maximises sum_C masked[C, z_C] under cannot-links and all sides of a label set."""
-    counts = solve_assignment(masked, labels.apart, labels.size, (labels.at_least, labels.at_most), parts=labels.parts)
-    return None if counts is None else np.argmax(counts, axis=1)
 
 
 def relax_assignment(gain: FloatArray, edges: IntArray, size: IntArray,
