@@ -236,8 +236,8 @@ class Branching:
         rest = bounds.rest(np.asarray(raw["a"]), float(raw["eta"]), float(raw["tau"]))
         solved = self._better(node, z, np.asarray(raw["u"]), rest)
         lengths = np.sqrt(np.maximum(np.asarray(raw["z"]), 0.0))
-        w, r = np.asarray(raw["w"]), self.run.program.features.rank
-        return Met(solved, raw, w[:r], float(w[r:].sum()), np.zeros(0), bounds.absorbed.value(lengths))
+        w, size = np.asarray(raw["w"]), run.program.size_of_w
+        return Met(solved, raw, w[:size], float(w[size:].sum()), np.zeros(0), bounds.absorbed.value(lengths))
 
     def _joint(self, node: Node, z: IntArray) -> Met:
         """Solve the contracted lift of a node, as far as a share of what it is to prove."""

@@ -16,7 +16,7 @@ from margindsl.program.answers import Variable
 from margindsl.program.bounded_bias import NO_BIAS, Interval
 from margindsl.program.forms import Form
 from margindsl.program.losses import Losses
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,11 +116,12 @@ class PointLosses:
 
 @dataclass(frozen=True, eq=False)
 class BranchNodeForm(Form):
-    """Represent a node of branch and bound: labels y_i ∈ {−1, +1} fixed where not 0, absorbed elsewhere.
+    """Represent a node of branch and bound: labels fixed at some points, with codes y_i, absorbed at the others.
 
     min over [[1, wᵀ], [w, P]] ⪰ 0 of ½ tr P + Σ_{y≠0} H_i(y_iφ_iᵀw, φ_iᵀPφ_i) + Σ_{y=0} h_i(√(φ_iᵀPφ_i)),
     H_i the convex hull of (t, t², h_i(t)) (the moment lift), h_i the sum of the rows at point i; where labels are
-    absorbed, h_i(√z) stands for its convex envelope in z, over both signs. Dual, for D − Σ a_iφ_iφ_iᵀ ≻ 0, D = I:
+    absorbed, h_i(√z) stands for its convex envelope in z, over both signs. Of k clusters w is V (r, k−1), and where
+    labels are fixed h_i(⟨y_i, Vᵀφ_i⟩) stands for H_i. Dual, for D − Σ a_iφ_iφ_iᵀ ≻ 0, D = I:
     Σ_{y≠0} min_t[h_i(t) + u_i t + ½a_i t²] + Σ_{y=0} min_t[h_i(t) + ½a_i t²] − ½ vᵀ(D − Σ aφφᵀ)⁻¹v,
     v = Σ_{y≠0} u_i y_i φ_i. A bias within limits is a last coordinate t of w, not penalised, with t² ≤ ℓ²: D ends with
     η ≥ 0, v with −τ, and the dual pays ½ηℓ² + max τt.
@@ -130,8 +131,8 @@ class BranchNodeForm(Form):
 
     Parameters
     ----------
-    labels : (n,) int array
-        −1, 0 or +1.
+    codes : (n, q) float array
+        −1 or +1, or those of a simplex; zero where the label is absorbed.
     target : float
         A dual value at which the node is settled.
     accuracy : float
@@ -144,7 +145,7 @@ class BranchNodeForm(Form):
         Limits of the bias.
     """
 
-    labels: IntArray
+    codes: FloatArray
     target: float = field(default=float("inf"), kw_only=True)
     accuracy: float = field(default=1e-6, kw_only=True)
     table: PointLosses = field(kw_only=True)
@@ -155,16 +156,16 @@ class BranchNodeForm(Form):
         if self.absorbed is None:
             object.__setattr__(self, "absorbed", self.table)
         super().__post_init__()
-        if self.labels.shape != (self.n,):
-            raise DeclarationError(f"labels of a node: given shape {self.labels.shape}, expected ({self.n},)")
+        if self.codes.shape[:1] != (self.n,) or self.codes.ndim != 2:
+            raise DeclarationError(f"codes of a node: given shape {self.codes.shape}, expected ({self.n}, q)")
         if self.free_bias or self.decision:
             raise DeclarationError("a branch node has neither a free bias nor decision bounds, but limits of the bias")
 
     def variables(self) -> dict[str, Variable]:
-        order = self.features.rank + 1 + int(self.bias.reach > 0)
-        return {"u": Variable((self.n,)), "a": Variable((self.n,)), "w": Variable((order - 1,)),
+        q, r = self.codes.shape[1], self.features.rank + int(self.bias.reach > 0)
+        return {"u": Variable((self.n,)), "a": Variable((self.n,)), "w": Variable((q * r,)),
                 "eta": Variable((), default=0.0, least=0.0), "tau": Variable((), default=0.0),
-                "z": Variable((self.n,), least=0.0), "Y": Variable((order, order), needed=False)}
+                "z": Variable((self.n,), least=0.0), "Y": Variable((q + r, q + r), needed=False)}
 
     def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
         return self.dual_value(answer["u"], answer["a"], float(answer["eta"]), float(answer["tau"])), np.inf
@@ -175,13 +176,13 @@ class BranchNodeForm(Form):
         return with_bias(self.features, self.bias)
 
     @frozen_property
-    def free(self) -> FloatArray:
+    def free(self) -> BoolArray:
         """Return which points have no label."""
-        return self.labels == 0
+        return np.asarray(~self.codes.any(axis=1))
 
     def dual_value(self, u: FloatArray, a: FloatArray, eta: float = 0.0, tau: float = 0.0) -> float:
         """Return the dual objective, −inf where the point is not feasible; u counts at labelled points only."""
-        return node_dual(self.table, self.columns, self.labels, u, a, self.bias, eta, tau)
+        return node_dual(self.table, self.columns, self.codes, u, a, self.bias, eta, tau)
 
 
 def with_bias(features: FeatureOperator, bias: Interval) -> FloatArray:
@@ -190,7 +191,7 @@ def with_bias(features: FeatureOperator, bias: Interval) -> FloatArray:
     return np.column_stack([phi, np.ones(len(phi))]) if bias.reach > 0 else phi
 
 
-def node_dual(table: PointLosses, phi: FloatArray, labels: IntArray, u: FloatArray, a: FloatArray,
+def node_dual(table: PointLosses, phi: FloatArray, codes: FloatArray, u: FloatArray, a: FloatArray,
               bias: Interval = NO_BIAS, eta: float = 0.0, tau: float = 0.0) -> float:
     """Return the dual objective of a node, less a margin for the rounding of its evaluation.
 
@@ -198,24 +199,24 @@ def node_dual(table: PointLosses, phi: FloatArray, labels: IntArray, u: FloatArr
     ----------
     phi : (n, r [+1]) float array
         With a last column of ones for a bias.
-    labels : (n,) int array
-        −1, 0 or +1.
+    codes : (n, q) float array
+        Of labels, zero where there is none. Of more than two clusters squares of margins are at most |Vᵀφ|²: a ≥ 0.
     eta, tau : float
         Multipliers of its square and of the bias itself.
     """
-    u = np.where(labels == 0, 0.0, u)
+    u = np.where(codes.any(axis=1), u, 0.0)
     gains = table.tilted_minimum(u, a)
     total, price = float(gains.sum()), 0.0
-    if not np.isfinite(total) or eta < 0:
+    if not np.isfinite(total) or eta < 0 or (codes.shape[1] > 1 and np.any(a < 0)):
         return float("-inf")
-    v = phi.T @ (u * labels)
+    v = phi.T @ (u[:, None] * codes)
     if bias.reach > 0:
         v[-1] -= tau
         price = 0.5 * eta * bias.reach**2 + (float(bias.support(np.array([tau]))) if tau else 0.0)
         if eta > 0:
             unit = np.append(np.ones(len(v) - 1), np.sqrt(eta))
-            phi, v = phi / unit, v / unit
-        elif v[-1] != 0 or np.any(a):
+            phi, v = phi / unit, v / unit[:, None]
+        elif np.any(v[-1]) or np.any(a):
             return float("-inf")
         else:
             phi, v = phi[:, :-1], v[:-1]
@@ -227,5 +228,5 @@ def node_dual(table: PointLosses, phi: FloatArray, labels: IntArray, u: FloatArr
     if np.min(np.diag(L), initial=1.0) < 1e-6 * np.max(np.diag(L), initial=1.0):
         return float("-inf")
     half = np.linalg.solve(L, v)
-    quadratic = 0.5 * float(half @ half)
+    quadratic = 0.5 * float(np.sum(half**2))
     return total - quadratic - price - 1e-11 * (float(np.abs(gains).sum()) + quadratic + abs(price))

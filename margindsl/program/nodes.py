@@ -189,7 +189,7 @@ class LiftedNodes(NodeBounds):
     @frozen_property
     def absorbed(self) -> PointLosses:
         """Return what is charged where labels are absorbed, by points."""
-        return PointLosses.build(absorbed_envelopes(self.program.losses))
+        return PointLosses.build(absorbed_envelopes(self.program.kind.by_length(self.program)))
 
     @frozen_property
     def phi(self) -> FloatArray:
@@ -215,6 +215,11 @@ class LiftedNodes(NodeBounds):
         """Return the second array of a dual point: a, and with a bias the multipliers of its square and of itself."""
         return np.append(a, [eta, tau]) if self.bias.reach > 0 else a
 
+    def codes(self, z: IntArray) -> FloatArray:
+        """Return the codes (n, q) of the points, zero where open, of components z."""
+        labels, at = self.program.labels, self.program.labels.at_points(z)
+        return np.where((z >= 0)[labels.component][:, None], self.program.codes[at], 0.0)
+
     def split(self, rest: FloatArray) -> tuple[FloatArray, float, float]:
         """Return a, η and τ."""
         n = self.program.n
@@ -222,18 +227,18 @@ class LiftedNodes(NodeBounds):
 
     def form(self, z: IntArray, **options: Any) -> BranchNodeForm:
         """Return the node problem."""
-        return BranchNodeForm(self.program.features, self.program.losses, self.signs(z),
+        return BranchNodeForm(self.program.features, self.program.losses, self.codes(z),
                               table=self.table, absorbed=self.absorbed, bias=self.bias, **options)
 
     def repaired(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         losses = self.program.losses
         u = losses.scatter(project_duals(losses, np.asarray(answer["u"])))
-        tau = float((self.phi.T @ (u * self.signs(z)))[-1]) if self.bias.reach > 0 else 0.0
+        tau = float((self.phi.T @ (u[:, None] * self.codes(z)))[-1, 0]) if self.bias.reach > 0 else 0.0
         return u, self.rest(np.zeros(self.program.n), tau=tau)
 
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
         a, eta, tau = self.split(rest)
-        return node_dual(self.table, self.phi, self.signs(z), u, a, self.bias, eta, tau)
+        return node_dual(self.table, self.phi, self.codes(z), u, a, self.bias, eta, tau)
 
     def case(self, u: FloatArray, rest: FloatArray) -> dict[str, Any]:
         a, eta, tau = self.split(rest)

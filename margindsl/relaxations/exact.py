@@ -59,10 +59,10 @@ class Exact(Relaxation):
         Local searches that find the incumbent first.
     nodes : {"auto", "weights", "joint", "decided"}
         What bounds a node of branch and bound. "weights" is the lift [[1, wᵀ], [w, P]] ⪰ 0 with the labels of open
-        points absorbed (`BranchNodeForm`), thousands of nodes a second where features have few columns. "joint" is the
+        points absorbed (`BranchNodeForm`), hundreds of nodes a second where features have few columns. "joint" is the
         lift of 'sdp' with its cuts, contracted to what is open, of two clusters: some nodes a second, each worth many;
         for kernels and more than 20 columns. "decided" is the problem of the decided points alone, beside the lift of
-        all: for several clusters, and whatever else has no lift. "auto" takes the first that fits.
+        all: for Crammer-Singer margins, and whatever else has no lift. "auto" takes the first that fits.
     """
 
     name: ClassVar[str] = "exact"
@@ -159,7 +159,7 @@ class Exact(Relaxation):
                 tree, whole, start = self._root(run, state)
             else:
                 tree = (LiftedNodes if nodes == "weights" else PartialNodes)(program)
-            if nodes == "decided" and not self._enumerates(program):
+            if (nodes == "decided" or not program.kind.absorbs_labels) and not self._enumerates(program):
                 whole = SDP().beside(run)
             done = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol, tree, start).go()
         finally:  # also where the solver fails on the way
@@ -223,15 +223,17 @@ def joint_obstacle(program: MarginProgram) -> str | None:
 
 def lift_obstacle(program: MarginProgram) -> str | None:
     """Return why the lifted weights do not bound the nodes of a program, or None when they do."""
-    if not program.kind.absorbs_labels:
-        return "the lift absorbs signs"
+    if not program.kind.is_linear:
+        return "the lift has margins that are linear in the hyperplane"
+    if program.is_biased and not program.kind.absorbs_labels:
+        return "the lift has a bias of two clusters alone"
     if program.weight_bounds or not program.bias.is_finite or (program.is_biased and not program.bias.width):
         return "the lift has bounds on decision values only where they hold a free bias within limits"
     if program.features.rank > LARGEST_RANK:
         return f"the features have rank {program.features.rank}, above {LARGEST_RANK}"
     try:
         PointLosses.build(program.losses)
-        PointLosses.build(absorbed_envelopes(program.losses))
+        PointLosses.build(absorbed_envelopes(program.kind.by_length(program)))
     except CalculusError as error:
         return str(error)
     return None

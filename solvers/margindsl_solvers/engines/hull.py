@@ -45,11 +45,11 @@ class MomentHull:
     double: BoolArray
 
     @classmethod
-    def build(cls, table: PointLosses) -> MomentHull:
-        """Return the hulls of a table."""
-        base = table.q.min(axis=1)
+    def build(cls, table: PointLosses, lifted: bool = True) -> MomentHull:
+        """Return the hulls of a table; the losses themselves where z is not lifted from f² alone."""
+        base = table.q.min(axis=1) * lifted
         n, pieces = table.q.shape
-        if pieces != 3:
+        if pieces != 3 or not lifted:
             zero = np.zeros(n)
             return cls(table, base, zero, zero, zero, zero + 1.0, zero + 1.0, zero + 1.0, np.zeros(n, dtype=bool))
         left, right = table.q[:, 0] - table.q[:, 1], table.q[:, 2] - table.q[:, 1]

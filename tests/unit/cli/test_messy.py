@@ -25,7 +25,7 @@ def table(header, *columns):
 HOLES = table("a,b").replace(ROWS[3], f"NA,{ROWS[3].split(',')[1]}").replace(ROWS[5], f"{ROWS[5].split(',')[0]},")
 HOME = ["x", "", "y", "", "y", "x", *[""] * 6]
 WORD = ["red", "blue"] * 6
-LIBSVM = "".join(f"{SIDES[k]} 1:{a:.3f} 900000000:{b:.3f}\n" for k, (a, b) in enumerate(X))
+LIBSVM = "".join(f"{SIDES[k]} 1:{a:.3f} 9000000:{b:.3f}\n" for k, (a, b) in enumerate(X))
 FILES = {
     "plain.csv": table("a,b"), "bare.csv": table(""), "named.csv": table("a,b,name", NAMES),
     "holes.csv": HOLES, "home.csv": table("a,b,home", HOME), "colour.csv": table("a,b,colour", WORD),

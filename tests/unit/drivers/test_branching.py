@@ -36,7 +36,8 @@ def separable(n, loss, weight):
 
 def node(X, loss, weight, labels, **options):
     losses = separable(len(X), loss, weight)
-    return BranchNodeForm(build(X), losses, np.asarray(labels), table=PointLosses.build(losses), **options)
+    codes = np.asarray(labels, dtype=float)[:, None]
+    return BranchNodeForm(build(X), losses, codes, table=PointLosses.build(losses), **options)
 
 
 def problem_of(n=24, C=10.0, seed=0, kind="odm", links=True):
@@ -175,19 +176,19 @@ def test_any_dual_point_is_below_every_completion():
     completions = [np.array((1, 0, *rest)) for rest in product((0, 1), repeat=4)]
     program_value = min(make_solver("newton").solve(FixedLabelForm(form.features, losses, y)).objective
                         for y in completions)
-    tried = [node_dual(form.table, phi, form.labels, rng.normal(size=6), rng.uniform(-0.5, 0.5, 6)) for _ in range(200)]
+    tried = [node_dual(form.table, phi, form.codes, rng.normal(size=6), rng.uniform(-0.5, 0.5, 6)) for _ in range(200)]
     assert max(tried) <= program_value + 1e-9
     assert np.isfinite(max(tried))
-    assert node_dual(form.table, phi, form.labels, np.zeros(6), np.full(6, 1e3)) == -np.inf
+    assert node_dual(form.table, phi, form.codes, np.zeros(6), np.full(6, 1e3)) == -np.inf
 
 
 def test_warm_starts_change_no_value_and_wrong_ones_are_ignored():
     X = np.random.default_rng(2).normal(size=(20, 3))
     session = make_solver("node-newton").open(form := node(X, HINGE, 10.0, np.zeros(20, dtype=int), accuracy=1e-5))
     cold = session.solve(form, Budget())
-    labels = np.zeros(20, dtype=int)
-    labels[3] = 1
-    child = dataclasses.replace(form, labels=labels)
+    codes = np.zeros((20, 1))
+    codes[3] = 1
+    child = dataclasses.replace(form, codes=codes)
     values = [float(session.solve(child, Budget(), start)["bound"])
               for start in (None, cold, RawSolution(Status.OPTIMAL, {"Y": np.eye(2)}))]
     assert values == pytest.approx([values[0]] * 3, abs=2e-5)
@@ -196,8 +197,8 @@ def test_warm_starts_change_no_value_and_wrong_ones_are_ignored():
 
 def test_nodes_refuse_what_they_cannot_hold():
     form = node(np.eye(3), HINGE, 1.0, [0, 0, 0])
-    with pytest.raises(DeclarationError, match=r"labels of a node: given shape \(2,\), expected \(3,\)"):
-        dataclasses.replace(form, labels=np.zeros(2, dtype=int))
+    with pytest.raises(DeclarationError, match=r"codes of a node: given shape \(2, 1\), expected \(3, q\)"):
+        dataclasses.replace(form, codes=np.zeros((2, 1)))
     with pytest.raises(DeclarationError, match="neither a free bias nor decision bounds"):
         dataclasses.replace(form, free_bias=True)
     wide = node(np.random.default_rng(0).normal(size=(70, 65)), HINGE, 1.0, np.zeros(70, dtype=int))
@@ -340,6 +341,24 @@ def test_the_tree_of_the_lift_is_enumeration(seed):
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(loss(y * f))), rules)
     optimum = problem.solve(md.Exact(method="enumeration"), random_state=0).value
     found = problem.solve(md.Exact(method="branching", nodes="joint"), random_state=0)
+    report = found.verify()
+    assert found.status == "optimal" and report and not report.unverified
+    assert found.value == pytest.approx(optimum, rel=1e-5) and found.bound <= optimum * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_tree_of_several_clusters_is_enumeration(seed):
+    """Nodes of lifted weights V (r, k−1): links, known labels, sizes and kernels; every proof is judged."""
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(6, 9)), 3 + seed % 2
+    y, centres = md.Labels(n, k), rng.normal(size=(k, 2)) * 2
+    f = md.Hyperplane(rng.normal(size=(n, 2)) + centres[rng.integers(0, k, n)], kernel=["linear", "rbf"][seed % 2])
+    loss = [md.odm, md.hinge, md.squared_hinge, lambda g: md.square(1 - g)][seed % 4]
+    rules = [md.sizes(y, at_least=1), y[0] == y[1], y[2] != y[3], y[4] == 1]
+    rules = [rule for number, rule in enumerate(rules) if number == 0 or rng.random() < 0.5]
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(loss(md.margin(y, f, coding="simplex")))), rules)
+    optimum = problem.solve(md.Exact(method="enumeration"), random_state=0).value
+    found = problem.solve(md.Exact(method="branching", nodes="weights"), random_state=0)
     report = found.verify()
     assert found.status == "optimal" and report and not report.unverified
     assert found.value == pytest.approx(optimum, rel=1e-5) and found.bound <= optimum * (1 + 1e-9)

@@ -26,9 +26,10 @@ CLOSED = 0.15  # share of the distance to the target at which a node that misses
 class Shape(NamedTuple):
     """Hold what all nodes of one problem share."""
 
+    codes: int  # q, coordinates of a code
     phi: FloatArray  # (n, r)
     pairs: FloatArray  # (n, r(r+1)/2): φᵀPφ = pairs · vech P
-    rows: FloatArray  # entries of Y: w first, then vech P
+    rows: FloatArray  # entries of Y: V first, column by column, then vech P
     columns: FloatArray
     counts: FloatArray  # 1 on the diagonal, 2 off it
     kinks: SoftKinks
@@ -61,13 +62,14 @@ class NodeSession(Session[BranchNodeForm]):
     def __init__(self, form: BranchNodeForm, max_iter: int = STEPS, tol: float | None = None) -> None:
         self.max_iter, self.tol = max_iter, tol
         phi = np.ascontiguousarray(form.columns)
-        r = phi.shape[1]
+        r, q = phi.shape[1], form.codes.shape[1]
         i, j = np.triu_indices(r)
         counts = np.where(i == j, 1.0, 2.0)
         (smooth, jumps), (root, steps) = form.table.split_kinks(), form.absorbed.split_kinks()
-        self.shape = Shape(phi, phi[:, i] * phi[:, j] * counts, np.concatenate([np.zeros(r, dtype=int), i + 1]),
-                           np.concatenate([np.arange(1, r + 1), j + 1]), np.concatenate([np.full(r, 2.0), counts]),
-                           SoftKinks.build(form.table.knots, jumps), MomentHull.build(smooth), root,
+        self.shape = Shape(q, phi, phi[:, i] * phi[:, j] * counts, np.concatenate([np.repeat(np.arange(q), r), i + q]),
+                           np.concatenate([np.tile(np.arange(q, q + r), q), j + q]),
+                           np.concatenate([np.full(q * r, 2.0), counts]),
+                           SoftKinks.build(form.table.knots, jumps), MomentHull.build(smooth, lifted=q == 1), root,
                            SoftKinks.build(form.absorbed.knots, steps))
 
     def solve(self, form: BranchNodeForm, budget: Budget, start: RawSolution | None = None) -> RawSolution:
@@ -76,9 +78,10 @@ class NodeSession(Session[BranchNodeForm]):
             form = replace(form, accuracy=self.tol * abs(form.target))
         run = NodeRun(self.shape, form, self.max_iter)
         Y = None if start is None else start.get("Y")
-        usable = Y is not None and np.shape(Y) == (self.shape.phi.shape[1] + 1,) * 2 and np.all(np.isfinite(Y))
+        q, r = self.shape.codes, self.shape.phi.shape[1]
+        usable = Y is not None and np.shape(Y) == (q + r,) * 2 and np.all(np.isfinite(Y))
         status = run.run(np.asarray(Y) if usable else None, budget)
-        variables = {"u": run.u, "a": run.a, "w": run.Y[0, 1:].copy(), "Y": run.Y, "z": run.z,
+        variables = {"u": run.u, "a": run.a, "w": run.Y[:q, q:].ravel(), "Y": run.Y, "z": run.z,
                      "eta": np.asarray(run.eta), "tau": np.asarray(run.tilt),
                      "bound": np.asarray(run.bound), "value": np.asarray(run.value)}
         return RawSolution(status, variables, f"{run.steps} Newton steps", objective=run.value, iterations=run.steps,
@@ -93,28 +96,28 @@ class NodeRun:
     """
 
     def __init__(self, shape: Shape, form: BranchNodeForm, max_iter: int = STEPS) -> None:
-        self.shape, self.form, self.max_iter, labels = shape, form, max_iter, form.labels
-        n, r = shape.phi.shape
-        self.n, self.r = n, r
-        self.fixed, self.free = np.flatnonzero(labels != 0), np.flatnonzero(labels == 0)
-        self.signed = shape.phi[self.fixed] * labels[self.fixed].astype(float)[:, None]
+        self.shape, self.form, self.max_iter = shape, form, max_iter
+        n, r, q = *shape.phi.shape, shape.codes
+        self.n, self.r, self.q = n, r, q
+        self.fixed, self.free = np.flatnonzero(~form.free), np.flatnonzero(form.free)
+        self.signed = (form.codes[self.fixed, :, None] * shape.phi[self.fixed, None, :]).reshape(-1, q * r)
         self.Qf, self.Qz = shape.pairs[self.fixed], shape.pairs[self.free]
         self.hull, self.root = shape.hull.take(self.fixed), shape.root.take(self.free)
         self.kinks, self.root_kinks = shape.kinks.take(self.fixed), shape.root_kinks.take(self.free)
         self.walls = 0 if not form.bias.reach > 0 else 1 if form.bias.is_symmetric else 3
-        self.order = max(shape.kinks.count, shape.root_kinks.count) * 2 + r + 1 + self.walls
+        self.order = max(shape.kinks.count, shape.root_kinks.count) * 2 + r + q + self.walls
         self.eta = self.tilt = 0.0
         self.penalised = np.arange(r) < form.features.rank
         self.u, self.a, self.z = np.zeros(n), np.zeros(n), np.zeros(n)
         self.bound, self.value, self.steps = float("-inf"), float("inf"), 0
-        self.Y = np.eye(r + 1)
+        self.Y = np.eye(q + r)
 
     def run(self, start: FloatArray | None, budget: Budget) -> Status:
         """Run the stages; return OPTIMAL when settled or accurate."""
         # 1. Begin at the middle of the cone, drawn to a start
         form, bias = self.form, self.form.bias
         scale = float(np.median(np.einsum("nr,nr->n", self.shape.phi, self.shape.phi)))
-        self.Y[1:, 1:] /= max(scale, 1e-12)
+        self.Y[self.q:, self.q:] /= max(scale, 1e-12)
         if self.walls:
             middle = 0.5 * (bias.low + bias.high)
             self.Y[0, -1] = self.Y[-1, 0] = middle
@@ -135,7 +138,7 @@ class NodeRun:
                     return Status.ITERATION_LIMIT
                 step, decrement = self._direction(iterate, tau)
                 self.steps += 1
-                if decrement < 2.0 * tau * (self.r + 1):
+                if decrement < 2.0 * tau * (self.r + self.q):
                     self._read_duals(step, iterate, tau)
                     # The target is reached, or certainly missed with a bound good enough to branch on
                     miss = form.target - self.bound
@@ -175,7 +178,7 @@ class NodeRun:
         rooms = self._rooms(Y)[: self.walls]
         if not np.all((rooms > 0) & np.isfinite(rooms)):
             return float("inf"), None
-        P, w, phi = Y[1:, 1:], Y[0, 1:], self.shape.phi
+        P, w, phi = Y[self.q:, self.q:], Y[:self.q, self.q:].ravel(), self.shape.phi
         z = np.einsum("nr,nr->n", phi @ P, phi)
         f = self.signed @ w
         bend = self.hull.at(f, z[self.fixed])
@@ -195,7 +198,7 @@ class NodeRun:
     def _direction(self, iterate: Iterate, tau: float) -> tuple[FloatArray, float]:
         """Return the Newton direction of Y and the decrease it predicts (twice the quadratic model's)."""
         bend, root = iterate.bend, iterate.root
-        shape, r = self.shape, self.r
+        shape, r = self.shape, self.q * self.r
         inverse = np.linalg.inv(iterate.L)
         N = inverse.T @ inverse
         Qf, Qz = self.Qf, self.Qz
@@ -233,17 +236,17 @@ class NodeRun:
         """Take u and a from the linear model of the gradients along a step; keep the best bound."""
         bend, root = iterate.bend, iterate.root
         phi = self.shape.phi
-        df = self.signed @ step[0, 1:]
-        dz = np.einsum("nr,nr->n", phi @ step[1:, 1:], phi)
+        df = self.signed @ step[:self.q, self.q:].ravel()
+        dz = np.einsum("nr,nr->n", phi @ step[self.q:, self.q:], phi)
         u, a = np.zeros(self.n), np.zeros(self.n)
         u[self.fixed] = -(bend.by_f + bend.ff * df + bend.fz * dz[self.fixed])
         a[self.fixed] = -2.0 * (bend.by_z + bend.fz * df + bend.zz * dz[self.fixed])
         a[self.free] = -2.0 * (root[0] + root[1] * dz[self.free])
 
         # Duals at which the minima over t are finite
-        table, labelled = self.form.table, self.form.labels != 0
+        table, labelled = self.form.table, ~self.form.free
         first, last = table.q[:, 0], table.q[:, -1]
-        lowest = -2.0 * np.minimum(first, last)
+        lowest = np.zeros(self.n) if self.q > 1 else -2.0 * np.minimum(first, last)
         margin = 1e-9 * np.abs(table.q).max(axis=1)
         a = np.where(a < lowest + margin, lowest, a)
         u = np.where(labelled & (last + 0.5 * a <= 0), np.maximum(u, -table.s[:, -1]), u)
@@ -262,7 +265,7 @@ class NodeRun:
         top = float(np.linalg.eigvalsh((scaled.T * a) @ scaled)[-1])
         if top >= 1.0 - 1e-9:
             a = a * ((1.0 - 1e-8) / top)
-        bound = node_dual(table, phi, self.form.labels, u, a, self.form.bias, eta, tilt)
+        bound = node_dual(table, phi, self.form.codes, u, a, self.form.bias, eta, tilt)
         if bound > self.bound or self.steps <= 1:
             self.bound, self.u, self.a, self.eta, self.tilt = bound, u, a, eta, tilt
         self.value, self.z = min(self.value, iterate.value), iterate.z
