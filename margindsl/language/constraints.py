@@ -10,6 +10,7 @@ import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.language import grammar
+from margindsl.language.decisions import DecisionRows
 from margindsl.language.entries import broadcast, constant_value, fix_once, frozen
 from margindsl.language.expressions import COMPARED, Expression
 from margindsl.language.linear import LinearPart, split_equality, split_inequality
@@ -30,11 +31,14 @@ class Conditions:
     labels : Labels
         Those of the objective; constraints on others are refused.
     hyperplane : Hyperplane
-        Likewise.
+        Likewise, the first of `planes` where there are several.
+    combined : list of (lower, upper, weights)
+        Bounds on sums over several hyperplanes, or over another one.
     """
 
     labels: Labels
     hyperplane: Hyperplane
+    planes: tuple[Hyperplane, ...] = ()
     must: list[IntArray] = field(default_factory=list)
     cannot: list[IntArray] = field(default_factory=list)
     known: list[tuple[IntArray, IntArray]] = field(default_factory=list)
@@ -44,19 +48,22 @@ class Conditions:
     sizes: list[Any] = field(default_factory=list)
     barred: list[tuple[IntArray, IntArray]] = field(default_factory=list)
     groups: list[tuple[IntArray, FloatArray, FloatArray]] = field(default_factory=list)
+    combined: list[tuple[float, float, dict[Hyperplane, Any]]] = field(default_factory=list)
 
     def check_own(self, at: Constraint, labels: Labels | None = None, hyperplane: Hyperplane | None = None) -> None:
         """Raise unless labels and hyperplane of a constraint, where it has some, are those of the problem."""
         if labels is not None and labels is not self.labels:
             raise grammar.TWO_PROBLEMS.broken_by(at.text(), what="labellings")
-        if hyperplane is not None and hyperplane is not self.hyperplane:
+        if hyperplane is not None and all(hyperplane is not own for own in (self.hyperplane, *self.planes)):
             raise grammar.TWO_PROBLEMS.broken_by(at.text(), what="hyperplanes")
 
     def add_bound(self, at: Constraint, part: LinearPart, lower: float, upper: float) -> None:
         """Add lower ≤ weights · y ≤ upper, or the same of decision values."""
-        self.check_own(at, part.label_node, part.decision_node)
+        self.check_own(at, part.label_node)
+        for plane in part.planes:
+            self.check_own(at, hyperplane=plane)
         lower, upper = lower + 0.0, upper + 0.0  # messages print no -0
-        if part.labels is not None and part.decision is not None:
+        if part.labels is not None and part.planes:
             raise grammar.MIXED_CONSTRAINT.broken_by(at.text())
         if lower > upper:
             raise grammar.EMPTY_BOUND.broken_by(at.text(), value=f"{(upper - lower) / 2:.6g}")
@@ -64,8 +71,11 @@ class Conditions:
             if self.labels.clusters > 2:
                 raise grammar.LABEL_SUM.broken_by(at.text(), clusters=str(self.labels.clusters))
             self.bounds.append((part.labels, lower - part.noise, upper + part.noise))
-        elif part.decision is not None:
-            self.decision.append(DecisionBound(part.decision, lower, upper, part.sizes))
+        elif list(part.planes) == [self.hyperplane]:
+            weights, sizes = part.planes[self.hyperplane]
+            self.decision.append(DecisionBound(weights, lower, upper, sizes))
+        elif part.planes:
+            self.combined.append((lower, upper, part.planes))
         else:
             raise grammar.NO_VARIABLE.broken_by(at.text())
 
@@ -80,6 +90,16 @@ class Conditions:
                 raise DeclarationError(f"weights of decision bound {number} have shape {np.shape(bound.weights)}; "
                                        f"expected ({n},), one finite number per point")
         return joined(self.decision)
+
+    def all_bounds(self) -> list[tuple[float, float, dict[Hyperplane, Any]]]:
+        """Return all bounds on decision values, by hyperplane."""
+        return [*((b.lower, b.upper, {self.hyperplane: (b.weights, b.sizes)}) for b in self._decision()),
+                *self.combined]
+
+    def decision_rows(self) -> list[DecisionRows]:
+        """Return the decision values in bounds, in turn."""
+        return [DecisionRows(None, {plane: np.flatnonzero(weights if sizes is None else sizes)})
+                for _, _, planes in self.all_bounds() for plane, (weights, sizes) in planes.items()]
 
     def arrays(self) -> dict[str, Any]:
         """Return the fields of a `Declaration`."""
@@ -180,7 +200,7 @@ class Inequality(Comparison):
 
     def lower(self, into: Conditions) -> None:
         for left, right in self.entries():
-            into.add_bound(self, *split_inequality(left, right, into.labels.n, self.text()))
+            into.add_bound(self, *split_inequality(left, right, self.text()))
 
 
 COMPARED["<="] = Inequality
@@ -194,7 +214,7 @@ class Equality(Comparison):
 
     def lower(self, into: Conditions) -> None:
         for left, right in self.entries():
-            into.add_bound(self, *split_equality(left, right, into.labels.n, self.text()))
+            into.add_bound(self, *split_equality(left, right, self.text()))
 
 
 class Links(Constraint):

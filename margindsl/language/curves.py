@@ -16,7 +16,8 @@ from margindsl.calculus.accuracy import without_rounding
 from margindsl.calculus.composed import compose, maximum
 from margindsl.errors import CalculusError
 from margindsl.language import grammar
-from margindsl.language.atoms import Aggregate, Curve, Mean, Total, Variance
+from margindsl.language.atoms import Curve, Mean, Total, Variance
+from margindsl.language.decisions import DecisionRows
 from margindsl.language.entries import constant_value
 from margindsl.language.expressions import (
     Absolute,
@@ -29,6 +30,7 @@ from margindsl.language.expressions import (
     Quotient,
     Square,
     Sum,
+    Transformed,
     Truncated,
 )
 from margindsl.language.margins import Hyperplane, Labels, Margin
@@ -47,14 +49,14 @@ class PointwiseParameters(Exception):
 class Affine:
     """Represent a γ + Σ_s b_s s + d entry by entry; coefficients are numbers or (m,) arrays.
 
-    `points` are the m points whose margins enter (None without a margin). `sizes` holds the sums of the sizes of what
-    was added up, None where nothing was: coefficients that cancel are zero.
+    `points` are the m margins, or decision values, that enter (None without any). `sizes` holds the sums of the sizes
+    of what was added up, None where nothing was: coefficients that cancel are zero.
     """
 
     slope: Coefficient = 0.0
     shift: Coefficient = 0.0
     coupling: dict[Scalar, Coefficient] = field(default_factory=dict)
-    points: IntArray | None = None
+    points: DecisionRows | None = None
     sizes: Affine | None = None
 
     @property
@@ -74,10 +76,16 @@ class Affine:
         return Affine(self.slope * factor, self.shift * factor, coupling, self.points, sizes)
 
     def plus(self, other: Affine, at: Expression) -> Affine:
-        """Return the sum of two affine functions of the same margins, without what rounding leaves of coefficients."""
-        points = common_points(self.points, other.points, at)
+        """Return the sum of two affine functions, without what rounding leaves of coefficients."""
         sizes = self._sized()._added(other._sized())
         total = self._added(other)
+        entering = [a for a in (self, other) if a.points is not None and not is_zero(a.slope)]
+        points = entering[0].points if entering else self.points or other.points
+        if len(entering) == 2 and not points.is_same(other.points):  # type: ignore[union-attr, arg-type]
+            if not _same_labels(points, other.points):
+                raise grammar.ONE_MARGIN.broken_by(at)
+            unit, points = points.plus(self.slope, other.points, other.slope)  # type: ignore[union-attr, arg-type]
+            total, sizes = replace(total, slope=unit), replace(sizes, slope=abs(unit))
         coupling = {s: _kept(c, sizes.coupling[s]) for s, c in total.coupling.items()}
         return Affine(_kept(total.slope, sizes.slope), _kept(total.shift, sizes.shift), coupling, points, sizes)
 
@@ -121,8 +129,8 @@ class Lowered:
         return Lowered(self.affine.times(-1.0), self.pieces, -self.sign)
 
     @property
-    def points(self) -> IntArray | None:
-        """Return the points whose margins enter."""
+    def points(self) -> DecisionRows | None:
+        """Return the margins that enter first."""
         for argument in (self.affine, *(piece.argument for piece in self.pieces)):
             if argument.points is not None:
                 return argument.points
@@ -143,13 +151,9 @@ def is_zero(c: Coefficient) -> bool:
     return bool(np.all(np.asarray(c) == 0.0))
 
 
-def common_points(left: IntArray | None, right: IntArray | None, at: Expression) -> IntArray | None:
-    """Return the points of two operands, which must agree where both have some."""
-    if left is None or right is None or left is right:
-        return right if left is None else left
-    if np.array_equal(left, right):
-        return left
-    raise grammar.ONE_MARGIN.broken_by(at)
+def _same_labels(left: Any, right: Any) -> bool:
+    return left.labels is right.labels or (
+        left.labels is not None and right.labels is not None and np.array_equal(left.labels, right.labels))
 
 
 def coefficient(expression: Expression, rows: IntArray) -> Coefficient:
@@ -180,7 +184,6 @@ def _lower_sum(expression: Sum, rows: IntArray) -> Lowered:
     for term in rest:
         if total.sign * term.sign < 0:
             raise grammar.MIXED_SUM.broken_by(expression)
-        common_points(total.points, term.points, expression)
         total = Lowered(total.affine.plus(term.affine, expression), total.pieces + term.pieces, total.sign or term.sign)
     return total
 
@@ -217,9 +220,12 @@ def merge(inner: Lowered) -> tuple[ConvexFunction, Affine]:
     """Return ρ and t with affine + Σ pieces = ρ(t), t a single affine argument."""
     arguments = [piece.argument for piece in inner.pieces]
     candidates = [inner.affine, *arguments]
+    rows = [a.points for a in candidates if a.points is not None and not is_zero(a.slope)]
+    if any(not rows[0].is_same(other) for other in rows[1:]):
+        raise LookupError
     base = next((a for a in candidates if not a.is_constant), None)
     if base is None:
-        base = Affine(slope=1.0, points=inner.points)
+        base = Affine(slope=1.0)
     direction = base.direction()
     pivot = None if None in direction else next(iter(direction))
     unit = direction[pivot]
@@ -232,7 +238,7 @@ def merge(inner: Lowered) -> tuple[ConvexFunction, Affine]:
             raise PointwiseParameters
         total = total + piece.function.precompose(*_along(piece.argument, direction, pivot)) * float(piece.weight)
     coupling: dict[Scalar, Coefficient] = {key: value for key, value in direction.items() if key is not None}
-    argument = Affine(direction.get(None, 0.0), 0.0, coupling, inner.points)
+    argument = Affine(direction.get(None, 0.0), 0.0, coupling, rows[0] if rows else inner.points)
     return total, argument
 
 
@@ -290,7 +296,6 @@ def _lower_maximum(expression: Maximum, rows: IntArray) -> Lowered:
 
 
 def _maximum_of_two(expression: Maximum, left: Lowered, right: Lowered) -> Lowered:
-    points = common_points(left.points, right.points, expression)
     if not left.pieces and not right.pieces:  # max(a, b) = b + (a - b)_+, arrays welcome
         difference = left.affine.plus(right.affine.times(-1.0), expression)
         return Lowered(right.affine, (Piece(1.0, pos_function(), difference),), 1)
@@ -305,7 +310,7 @@ def _maximum_of_two(expression: Maximum, left: Lowered, right: Lowered) -> Lower
     except LookupError:
         raise grammar.ONE_MARGIN.broken_by(expression) from None
     result = maximum(left_side, right_side)
-    return Lowered(Affine(points=points), (Piece(1.0, result, replace(argument, points=points)),), 1)
+    return Lowered(Affine(points=argument.points), (Piece(1.0, result, argument),), 1)
 
 
 def _lower_truncated(expression: Truncated, rows: IntArray) -> Lowered:
@@ -325,17 +330,40 @@ def _lower_truncated(expression: Truncated, rows: IntArray) -> Lowered:
     return Lowered(Affine(points=inner.points), (Piece(1.0, ramp, argument),), 1)
 
 
-def _refuse_bare(expression: Expression, rows: IntArray) -> Lowered:
-    what = "labels" if isinstance(expression, Labels) else "decision values"
-    raise grammar.BARE_DECISION.broken_by(expression, what=what)
+def _lower_margin(expression: Margin, rows: IntArray) -> Lowered:
+    labels, inner = rows, expression.labels
+    while isinstance(inner, Index):
+        labels, inner = inner.index[labels], inner.inner
+    affine = lower_entries(expression.hyperplane, rows).affine
+    return Lowered(replace(affine, points=replace(affine.points, labels=labels)))  # type: ignore[type-var]
 
 
-def _refuse_aggregate(expression: Aggregate, rows: IntArray) -> Lowered:
-    raise grammar.ONE_MARGIN.broken_by(expression)
+def _transformed(expression: Any, matrix: Any) -> Lowered:
+    """Return what a sparse matrix makes of decision values, from which aggregates in losses are made, too."""
+    found = lower_entries(expression.inner, np.arange(len(expression.inner)))
+    affine, m = found.affine, len(expression.inner)
+    if found.pieces or affine.points is None or affine.points.labels is not None:
+        raise grammar.ONE_MARGIN.broken_by(expression)
+    shift, *coupled = (matrix @ np.broadcast_to(c, (m,)) for c in (affine.shift, *affine.coupling.values()))
+    return Lowered(Affine(1.0, shift if np.ptp(shift) else float(shift[0]), dict(zip(affine.coupling, coupled)),
+                          affine.points.transformed(matrix, affine.slope)))
+
+
+def _lower_total(expression: Total | Mean, rows: IntArray) -> Lowered:
+    import scipy.sparse as sp
+
+    count = len(expression.inner)
+    entry = 1.0 / count if isinstance(expression, Mean) else 1.0
+    return _transformed(expression, sp.csr_array(np.full((len(rows), count), entry)))
+
+
+def _refuse(expression: Expression, rows: IntArray) -> Lowered:
+    raise (grammar.LABELS_IN_OBJECTIVE if isinstance(expression, Labels) else grammar.ONE_MARGIN).broken_by(expression)
 
 
 _RULES: dict[type[Expression], Callable[[Any, IntArray], Lowered]] = {
-    Margin: lambda e, rows: Lowered(Affine(slope=1.0, points=rows)),
+    Margin: _lower_margin, Hyperplane: lambda e, rows: Lowered(Affine(1.0, points=DecisionRows(None, {e: rows}))),
+    Transformed: lambda e, rows: _transformed(e, e.matrix[rows]), Total: _lower_total, Mean: _lower_total,
     Scalar: lambda e, rows: Lowered(Affine(coupling={e: 1.0})),
     Index: lambda e, rows: lower_entries(e.inner, e.index[rows]),
     Sum: _lower_sum, Negation: lambda e, rows: lower_entries(e.inner, rows).negative(),
@@ -344,6 +372,4 @@ _RULES: dict[type[Expression], Callable[[Any, IntArray], Lowered]] = {
     Absolute: lambda e, rows: _compose(e, absolute_function(), rows),
     Square: lambda e, rows: _compose(e, square_function(), rows),
     Curve: lambda e, rows: _compose(e, e.function, rows), Maximum: _lower_maximum,
-    Truncated: _lower_truncated,
-    Labels: _refuse_bare, Hyperplane: _refuse_bare,
-    Total: _refuse_aggregate, Mean: _refuse_aggregate, Variance: _refuse_aggregate}
+    Truncated: _lower_truncated, Labels: _refuse, Variance: _refuse}

@@ -144,7 +144,7 @@ RULES_HELD = ("is_dcp", "is_qp", "is_convex", "is_concave", "curvature")
 
 _OWN = "give your own loss with md.plq or a subclass of md.ConvexFunction"
 _LOGISTIC = f"Write md.logistic(-g), log(1 + exp(-g)), for margins g, or {_OWN}."
-_POINTS = "Write md.sum(a * f) for a product with a vector, several terms for one with a matrix."
+_POINTS = "Write md.sum(a * f) for a product with a vector, A @ f for one with a matrix A, (m, n)."
 _SQUARE = "Write md.sq_norm(f), the squared norm of the weights."
 # What to write for functions of numpy and CVXPY that are no part of the language.
 HINTS: dict[str, str] = {

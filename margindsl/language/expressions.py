@@ -32,7 +32,7 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "negative": operator.neg, "positive": operator.pos, "power": operator.pow, "absolute": abs,
     "square": lambda x: x**2,
     "less_equal": operator.le, "greater_equal": operator.ge, "less": operator.lt, "greater": operator.gt,
-    "equal": operator.eq, "not_equal": operator.ne, "matmul": operator.matmul}
+    "equal": operator.eq, "not_equal": operator.ne}
 BUILTIN = "The larger of two, for which max(a, b) of Python asks, is md.maximum(a, b), or md.pos(a) where b is 0."
 
 
@@ -118,6 +118,8 @@ class Expression(Unanswered):
 
     def _numpy(self, name: str, inputs: Any, options: Any) -> Any:
         """Return what a function of numpy is in the language, or say what to write."""
+        if name == "matmul" and not options and isinstance(inputs[1], Expression):
+            return Transformed(inputs[0], inputs[1])
         if name in NUMPY and not options:
             # as constants, for arrays would ask us again
             return NUMPY[name](*(Constant(x) if isinstance(x, np.ndarray | np.generic) else x for x in inputs))
@@ -151,8 +153,11 @@ class Expression(Unanswered):
         return multiply(as_expression(other), self)
 
     def __matmul__(self, other: Any) -> Expression:
-        raise GrammarError(f"{self.text()} @ array", "products with matrices are not part of formulas", HINTS["matmul"])
-    __rmatmul__ = __matmul__
+        raise GrammarError(f"{self.text()} @ array", "products with what stands behind are not part of formulas",
+                           HINTS["matmul"])
+
+    def __rmatmul__(self, matrix: Any) -> Expression:
+        return Transformed(matrix, self)
 
     def __truediv__(self, other: Any) -> Expression:
         return divide(self, as_expression(other))
@@ -347,6 +352,28 @@ class Index(Expression):
     def numeric(self) -> Any:
         values = np.broadcast_to(self.inner.numeric(), self.inner.shape)[self.index]
         return values[0] if self.is_item else values
+
+
+class Transformed(Expression):
+    """Represent A x, sums of entries by the rows of a matrix."""
+
+    parts = ("inner",)
+    inner: Expression
+
+    def __init__(self, matrix: Any, inner: Expression) -> None:
+        import scipy.sparse as sp
+
+        shape = np.shape(matrix) if not sp.issparse(matrix) else matrix.shape
+        if len(shape) != 2 or shape[1:] != inner.shape:
+            raise GrammarError(f"A @ {show(inner, 31)}", f"products of arrays of shape {shape} with {inner.shape} are "
+                               "not part of formulas", HINTS["matmul"])
+        self.matrix = sp.csr_array(matrix, dtype=float)
+        if not np.all(np.isfinite(self.matrix.data)):
+            raise DeclarationError(f"`A @ {inner.text()}`: NaN or infinity in A; expected finite numbers")
+        self.inner, self.shape = inner, (self.matrix.shape[0],)
+
+    def numeric(self) -> Any:
+        return self.matrix @ self.inner.numeric()
 
 
 def even_argument(x: Expression) -> Expression:

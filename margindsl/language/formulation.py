@@ -63,6 +63,7 @@ class Formulation(Unanswered):
         first = self.lower()
         self.labels: Labels = first.own_labels
         self.hyperplane: Hyperplane = first.hyperplane
+        self.hyperplanes: tuple[Hyperplane, ...] = first.planes  # in the order of the objective
 
     def __setattr__(self, name: str, value: Any) -> None:
         fix_once(self, name, value)
@@ -72,6 +73,11 @@ class Formulation(Unanswered):
         """Return the parameters that occur in the objective and in the constraints."""
         found = {id(n): n for n in self._nodes() if isinstance(n, Parameter)}
         return tuple(found.values())
+
+    def check_unchanged(self) -> None:
+        """Raise if the points of a hyperplane are no longer what was declared."""
+        for plane in self.hyperplanes:
+            plane.check_unchanged()
 
     def lower(self) -> Declaration:
         """Check every rule at the present parameter values and return plain arrays."""
@@ -90,7 +96,7 @@ class Formulation(Unanswered):
                     f"{self.labels.text()} in {self.labels.names.domain}^{self.labels.n}",
                     *(f"{s.text()} >= 0" for s in self._scalars() if s.nonneg)]
             groups = {"minimise": [self.objective.expression.text()], "subject to": rows,
-                      "where": self.hyperplane.definition(self.labels.clusters)}
+                      "where": self._definition()}
         return "\n".join(f"{head if index == 0 else '':<12}{row}" for head, lines in groups.items()
                          for index, row in enumerate(lines))
 
@@ -102,15 +108,24 @@ class Formulation(Unanswered):
     def _latex_rows(self) -> list[tuple[str, str]]:
         """Return head and formula of every row."""
         with distinct_names(self._nodes()):
-            labels, plane = self.labels.letter(), self.hyperplane.letter()
+            labels, many = self.labels.letter(), len(self.hyperplanes) > 1
+            planes = [plane.letter() for plane in self.hyperplanes]
+            marks = [f"_{{{letter}}}" if many else "" for letter in planes]
             objective = self.objective.expression.latex()
             rows = [*(c.latex() for c in self.constraints),
                     rf"{labels} \in {self.labels.names.domain_latex}^{{{self.labels.n}}}",
-                    self.hyperplane.definition_latex()]
+                    *(plane.definition_latex(mark) for plane, mark in zip(self.hyperplanes, marks))]
             rows += [rf"{s.latex()} \ge 0" for s in self._scalars() if s.nonneg]
-            rows += [rf"\|{plane}\|^2 = \|w\|^2 + \|b\|^2"] if self.hyperplane.bias == "penalised" else []
+            rows += [rf"\|{letter}\|^2 = \|w{mark}\|^2 + \|b{mark}\|^2" for letter, mark, plane in zip(
+                planes, marks, self.hyperplanes) if plane.bias == "penalised"]
         heads = [r"\text{s.t.}", *[""] * (len(rows) - 1)]
-        return [(rf"\min_{{{labels},\, {plane}}}", objective), *zip(heads, rows)]
+        chosen = r",\, ".join([labels, *planes])
+        return [(rf"\min_{{{chosen}}}", objective), *zip(heads, rows)]
+
+    def _definition(self) -> list[str]:
+        many = len(self.hyperplanes) > 1
+        return [line for plane in self.hyperplanes
+                for line in plane.definition(self.labels.clusters, f"_{plane.text()}" if many else "")]
 
     def printed(self) -> dict[str, Any]:
         """Return what the formulation says, in text and numbers, to be kept with its answers."""
@@ -118,7 +133,7 @@ class Formulation(Unanswered):
             parameters = {p.text(): p.value if not p.shape else p.value.tolist() for p in self.parameters if p.name}
         columns = getattr(self.hyperplane.X, "shape", (0, 0))[1]
         return {"text": self.text(), "parameters": parameters, "points": self.labels.n,
-                "columns": int(columns), "model": self.hyperplane.definition(self.labels.clusters)}
+                "columns": int(columns), "model": self._definition()}
 
     def __repr__(self) -> str:
         text = self.objective.expression.text()

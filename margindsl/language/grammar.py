@@ -43,8 +43,8 @@ ONE_MARGIN = Rule(
     "mixes several margins, or a margin and a scalar, in one non-linear function",
     "A loss is a function of one affine combination, such as md.pos(s - g).")
 BARE_DECISION = Rule(
-    "uses {what} outside a margin: losses are functions of margins",
-    "Write the loss in terms of y * f.")
+    "uses decision values of {clusters} clusters, a vector a point, outside a margin",
+    "Write losses of md.margin(y, f), and of decision values of two clusters.")
 SOFT_BALANCE = Rule(
     "is a square of decision values that is not the square of a weighted sum alone",
     "Write md.sum(weights * f)**2, without labels, scalars or constants.")
@@ -53,13 +53,19 @@ FREE_BALANCE = Rule(
     "Declare md.Hyperplane(X, bias='penalised'), or bound it by abs(md.sum(f)) <= l.")
 TWO_PROBLEMS = Rule(
     "mixes two {what} in one problem",
-    "Declare one md.Labels and one md.Hyperplane a problem.")
+    "Declare one md.Labels a problem, and give every md.Hyperplane its md.sq_norm(f) in the objective.")
 TWO_CODINGS = Rule(
     "mixes two codings of the margins of several clusters",
     "Give every md.margin(y, f, coding=...) the same coding.")
 NO_REGULARISER = Rule(
-    "has no regulariser: the hyperplane would not be determined",
-    "Add md.sq_norm(f) / 2.")
+    "has no regulariser: the hyperplane {plane} would not be determined",
+    "Add md.sq_norm(f) / 2 of every hyperplane.")
+BLOCK_BIAS = Rule(
+    "has a free bias beside other hyperplanes, or rows without a label",
+    "Declare md.Hyperplane(X, bias='penalised').")
+BLOCK_ORTHOGONAL = Rule(
+    "is about one hyperplane of several",
+    "Declare one md.Hyperplane, without losses of decision values.")
 REGULARISER_SIGN = Rule(
     "has coefficient {coefficient}: the regulariser must be convex",
     "Give md.sq_norm(f) a positive and md.manifold a non-negative coefficient.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from margindsl.calculus.accuracy import rounding, without_rounding
 from margindsl.language import grammar
 from margindsl.language.atoms import Mean, Total
 from margindsl.language.entries import constant_value
-from margindsl.language.expressions import Absolute, Expression, Index, Negation, Product, Quotient, Sum
+from margindsl.language.expressions import Absolute, Expression, Index, Negation, Product, Quotient, Sum, Transformed
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.typing import FloatArray, IntArray
 
@@ -24,24 +24,21 @@ class LinearPart:
     parts of decision weights where these cancel.
     """
 
-    n: int
     labels: FloatArray | None = None
-    decision: FloatArray | None = None
     constant: float = 0.0
     label_node: Labels | None = None
-    decision_node: Hyperplane | None = None
     noise: float = 0.0
-    sizes: FloatArray | None = None
+    planes: dict[Hyperplane, tuple[FloatArray, FloatArray | None]] = field(default_factory=dict)  # weights, sizes
 
 
-def linear_part(expression: Expression, n: int, at: str) -> LinearPart:
+def linear_part(expression: Expression, at: str) -> LinearPart:
     """Return the linear part of a single number built from labels or decision values; `at` is for messages.
 
     Weights and constants are gathered as (2, ...) arrays, with the sum of the sizes of their parts beside each: those
     that cancel are zero.
     """
-    totals: dict[str, FloatArray] = {}
-    nodes: dict[str, Any] = {}
+    totals: dict[Any, FloatArray] = {}  # by "labels" and hyperplane
+    nodes: list[Labels] = []
     constant = np.zeros(2)
 
     def sized(values: Any, rows: IntArray | None) -> FloatArray:
@@ -59,11 +56,13 @@ def linear_part(expression: Expression, n: int, at: str) -> LinearPart:
         if isinstance(e, (Labels, Hyperplane)):
             if rows is None:
                 raise grammar.NONLINEAR_CONSTRAINT.broken_by(at)
-            key = "labels" if isinstance(e, Labels) else "decision"
-            if nodes.setdefault(key, e) is not e:
-                raise grammar.TWO_PROBLEMS.broken_by(at, what="labellings" if key == "labels" else "hyperplanes")
-            found = [np.bincount(rows, weights=part, minlength=n) for part in np.broadcast_to(factor, (2, len(rows)))]
-            totals[key] = totals.get(key, np.zeros((2, n))) + found
+            if isinstance(e, Labels):
+                nodes.append(e)
+                if e is not nodes[0]:
+                    raise grammar.TWO_PROBLEMS.broken_by(at, what="labellings")
+            key: Any = "labels" if isinstance(e, Labels) else e
+            found = [np.bincount(rows, weights=part, minlength=e.n) for part in np.broadcast_to(factor, (2, len(rows)))]
+            totals[key] = totals.get(key, np.zeros((2, e.n))) + found
             return
         if not e.shape and rows is not None:
             rows = np.zeros(len(rows), dtype=int)  # a single number is the same at every row
@@ -78,6 +77,9 @@ def linear_part(expression: Expression, n: int, at: str) -> LinearPart:
             collect(e.inner, factor / sized(e.divisor(), rows), rows)
         elif kind is Index:
             collect(e.inner, factor, e.index if rows is None else e.index[rows])
+        elif kind is Transformed:
+            some = e.matrix if rows is None else e.matrix[rows]
+            collect(e.inner, np.stack([factor[0] @ some, factor[1] @ abs(some)]), np.arange(len(e.inner)))
         elif kind in (Total, Mean):
             count = e.inner.shape[0]
             scale = 1.0 / count if kind is Mean else 1.0
@@ -86,35 +88,34 @@ def linear_part(expression: Expression, n: int, at: str) -> LinearPart:
             raise grammar.NONLINEAR_CONSTRAINT.broken_by(at)
 
     collect(expression, np.ones((2, 1)), None)
-    weights = {key: without_rounding(*found) for key, found in totals.items()}
     noise = 0.0  # what rounding can have done to a sum of labels: to weights that cancel in part, not to one number
     if "labels" in totals:
         sums, sizes = np.column_stack([totals["labels"], constant])
         noise = float(np.sum(rounding(sizes), where=(sizes > 2 * np.abs(sums)) & (without_rounding(sums, sizes) != 0)))
-    sums, sizes = totals.get("decision", np.zeros((2, n)))
-    return LinearPart(n, weights.get("labels"), weights.get("decision"), float(without_rounding(*constant)),
-                      nodes.get("labels"), nodes.get("decision"), noise,
-                      sizes if np.any(sizes > 2 * np.abs(sums)) else None)
+    labels = without_rounding(*totals.pop("labels")) if nodes else None
+    return LinearPart(labels, float(without_rounding(*constant)), nodes[0] if nodes else None, noise, {
+        plane: (without_rounding(sums, sizes), sizes if np.any(sizes > 2 * np.abs(sums)) else None)
+        for plane, (sums, sizes) in totals.items()})
 
 
-def split_inequality(left: Expression, right: Expression, n: int, at: str) -> tuple[LinearPart, float, float]:
+def split_inequality(left: Expression, right: Expression, at: str) -> tuple[LinearPart, float, float]:
     """Return (linear part without constant, lower, upper) of ``left <= right``."""
     modulus, factor = _modulus(left)
     if modulus is not None:
         if not right.is_constant or factor < 0:
             raise grammar.NONLINEAR_CONSTRAINT.broken_by(at)
         radius = constant_value(right) / factor
-        part = linear_part(modulus, n, at)
+        part = linear_part(modulus, at)
         return part, 0.0 - radius - part.constant, radius - part.constant
     if _modulus(right)[0] is not None:
         raise grammar.NONCONVEX_BOUND.broken_by(at)
-    part = linear_part(left - right, n, at)
+    part = linear_part(left - right, at)
     return part, -np.inf, 0.0 - part.constant
 
 
-def split_equality(left: Expression, right: Expression, n: int, at: str) -> tuple[LinearPart, float, float]:
+def split_equality(left: Expression, right: Expression, at: str) -> tuple[LinearPart, float, float]:
     """Return (linear part without constant, lower, upper) of ``left == right``."""
-    part = linear_part(left - right, n, at)
+    part = linear_part(left - right, at)
     return part, 0.0 - part.constant, 0.0 - part.constant
 
 

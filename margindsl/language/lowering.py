@@ -24,6 +24,7 @@ from margindsl.language.curves import (
     merge,
     scale,
 )
+from margindsl.language.decisions import DecisionRows, RowTable
 from margindsl.language.entries import constant_value
 from margindsl.language.expressions import (
     Absolute,
@@ -37,12 +38,13 @@ from margindsl.language.expressions import (
     Quotient,
     Square,
     Sum,
+    Transformed,
     Truncated,
 )
 from margindsl.language.graphs import RankOne
 from margindsl.language.linear import linear_part
 from margindsl.language.margins import Hyperplane, Labels, Margin, outside_margins
-from margindsl.language.rows import PairEnergy, Ramp, Rows, with_rows
+from margindsl.language.rows import PairEnergy, Ramp, Rows, with_blocks, with_rows
 from margindsl.language.symbols import Parameter, Scalar
 from margindsl.program.bounded_bias import moves_with_bias
 from margindsl.program.bounds import DecisionBound, with_finite_costs
@@ -63,17 +65,20 @@ class Declaration:
         In the user's units.
     ridge : float
         Coefficient of ½‖w‖², positive.
-    manifolds : tuple of (float, matrix)
-        Terms coefficient · fᵀLf: a graph's sparse Laplacian, or `RankOne` for a squared sum.
+    manifolds : tuple of (float, matrix, rows)
+        Terms coefficient · fᵀLf: a graph's sparse Laplacian, `RankOne` for a squared sum, weights of squares; f are
+        sums of decision values (`DecisionRows`), those of the hyperplane where rows are None.
     coding : str
         The coding of the margins.
+    planes : tuple of Hyperplane
+        All of the objective, of which `hyperplane` is the first with margins.
     """
 
     labels: Labels
     hyperplane: Hyperplane
     losses: Losses
     ridge: float
-    manifolds: tuple[tuple[float, Any], ...] = ()
+    manifolds: tuple[tuple[float, Any, Any], ...] = ()
     constant: float = 0.0
     must: IntArray = field(default_factory=lambda: np.zeros((0, 2), dtype=int))  # (m, 2)
     cannot: IntArray = field(default_factory=lambda: np.zeros((0, 2), dtype=int))  # (m, 2)
@@ -86,6 +91,12 @@ class Declaration:
     rows: Rows | None = None  # beyond those of the points
     barred: tuple[IntArray, IntArray] = (np.zeros(0, dtype=int), np.zeros(0, dtype=int))  # points, labels not theirs
     groups: tuple[tuple[IntArray, FloatArray, FloatArray], ...] = ()  # points, sizes at least and at most (k,)
+    planes: tuple[Hyperplane, ...] = ()
+
+    @property
+    def free_bias(self) -> bool:
+        """Return whether there is a bias that no norm holds."""
+        return self.hyperplane.bias is True
 
     @property
     def own_labels(self) -> Labels:
@@ -97,26 +108,26 @@ class ObjectiveParts:
     """Collect the parts of an objective while its tree is walked."""
 
     def __init__(self) -> None:
-        self.ridge = 0.0
-        self.manifolds: list[tuple[float, Any]] = []
+        self.ridges: dict[Hyperplane, float] = {}
+        self.manifolds: list[tuple[float, Any, DecisionRows]] = []
         self.constant = 0.0
         self.scalar_costs: dict[Scalar, FloatArray] = {}  # with the sums of the sizes of their parts
-        self.rows: list[tuple[Any, Affine, FloatArray, IntArray]] = []  # function, argument, weights, points
+        self.rows: list[tuple[Any, Affine, FloatArray]] = []  # function, argument, weights
         self.factors: list[Product | Quotient] = []  # multiples above the present node
         self.pairs: list[tuple[float, PairEnergy]] = []  # with their factors
         self.label_costs: list[tuple[float, FloatArray, Expression]] = []  # of sums of two labels
-        self.ramps: list[Any] = []  # kinks, points, weights, slopes, shifts
-        self.concave: Expression | str = ""  # a squared norm of negative coefficient
+        self.ramps: list[Any] = []  # kinks, margins, which of them, weights, slopes, shifts
+        self.concave: dict[Hyperplane, Expression] = {}  # squared norms of negative coefficient
 
     def written(self, e: Expression) -> Expression:
         """Return a regulariser with all its factors, as the user wrote them."""
         return self.factors[0] if self.factors else e
 
-    def add_quadratic(self, e: Expression, coefficient: float, matrix: Any) -> None:
+    def add_quadratic(self, e: Expression, coefficient: float, matrix: Any, plane: Hyperplane) -> None:
         """Add coefficient · fᵀ matrix f."""
         if coefficient < 0:
             raise grammar.REGULARISER_SIGN.broken_by(self.written(e), coefficient=f"{coefficient:.6g}")
-        self.manifolds.append((coefficient, matrix))
+        self.manifolds.append((coefficient, matrix, DecisionRows(None, {plane: np.arange(plane.n)})))
 
     def add_scalar(self, scalar: Scalar, costs: Any = 0.0) -> None:
         """Add to the linear cost of a shared scalar."""
@@ -125,19 +136,33 @@ class ObjectiveParts:
 
     def add_entries(self, lowered: Lowered, weight: float, rows: int) -> None:
         """Add weight · Σ over rows of a lowered entrywise expression."""
-        points = lowered.points if lowered.points is not None else np.zeros(rows, dtype=int)
         lowered = self._merged(scale(lowered, weight, Constant(weight)))
         for piece in lowered.pieces:
             weights, function = np.array(np.broadcast_to(piece.weight, (rows,)), dtype=float), piece.function
+            argument = piece.argument
             if isinstance(function, Ramp):
                 held = np.flatnonzero(weights)
-                slope, shift = (np.broadcast_to(c, (rows,))[held] for c in (piece.argument.slope, piece.argument.shift))
-                self.ramps.append((function.kinks, points[held], weights[held], slope, shift))
+                slope, shift = (np.broadcast_to(c, (rows,))[held] for c in (argument.slope, argument.shift))
+                self.ramps.append((function.kinks, argument.points, held, weights[held], slope, shift))
                 function = function.convex
-            self.rows.append((function, piece.argument, weights, points))
-            for scalar in piece.argument.coupling:
+            elif isinstance(function, PLQ) and _is_square(function, argument):
+                self._add_squares(function, argument, weights)
+                continue
+            self.rows.append((function, argument, weights))
+            for scalar in argument.coupling:
                 self.add_scalar(scalar)
-        self._add_affine(lowered.affine, rows, points)
+        self._add_affine(lowered.affine, rows)
+
+    def _add_squares(self, function: PLQ, argument: Affine, weights: FloatArray) -> None:
+        """Add weights · (q x² + s x + c) of decision values without labels: the squares join the regulariser."""
+        import scipy.sparse as sp
+
+        (q, s, c), points = function.coefficients[0], argument.points
+        slope, shift = (np.broadcast_to(x, weights.shape) for x in (argument.slope, argument.shift))
+        self.manifolds.append((1.0, sp.diags_array(weights * q * slope**2).tocsr(), points))  # type: ignore[arg-type]
+        constant = float(weights @ (q * shift**2 + s * shift + c))
+        self._add_affine(Affine(weights * slope * (2 * q * shift + s), constant / len(weights), points=points),
+                         len(weights))
 
     @staticmethod
     def _merged(lowered: Lowered) -> Lowered:
@@ -154,13 +179,21 @@ class ObjectiveParts:
                 continue
         return lowered
 
-    def _add_affine(self, affine: Affine, rows: int, points: IntArray) -> None:
+    def _add_affine(self, affine: Affine, rows: int) -> None:
         self.constant += float(np.sum(np.broadcast_to(affine.shift, (rows,))))
         for scalar, cost in affine.coupling.items():
             self.add_scalar(scalar, np.broadcast_to(cost, (rows,)))
         if not is_zero(affine.slope):
             linear = Affine(slope=affine.slope, points=affine.points)
-            self.rows.append((PLQ.affine(1.0, 0.0), linear, np.ones(rows), points))
+            self.rows.append((PLQ.affine(1.0, 0.0), linear, np.ones(rows)))
+
+
+def _is_square(function: PLQ, argument: Affine) -> bool:
+    """Return whether a function is a square of decision values without labels and scalars."""
+    return bool(
+        len(function.coefficients) == 1 and function.coefficients[0, 0] > 0
+        and not np.any(np.isfinite(function.domain)) and argument.points is not None
+        and argument.points.labels is None and not argument.coupling and not is_zero(argument.slope))
 
 
 def _joint(affine: Affine, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
@@ -198,14 +231,14 @@ def _walk(e: Any, coefficient: float, parts: ObjectiveParts) -> None:
     elif isinstance(e, Scalar):
         parts.add_scalar(e, coefficient)
     elif kind is SquaredNorm:
-        parts.ridge += 2.0 * coefficient
+        parts.ridges[e.hyperplane] = parts.ridges.get(e.hyperplane, 0.0) + 2.0 * coefficient
         if coefficient < 0:
-            parts.concave = parts.written(e)
+            parts.concave[e.hyperplane] = parts.written(e)
     elif kind is PairEnergy:
         parts.pairs.append((coefficient, e))
     elif kind in (Total, Mean, Index) and any(isinstance(node, Labels) for node in outside_margins(e)):
         labels = next(node for node in outside_margins(e) if isinstance(node, Labels))
-        part = linear_part(e, labels.n, e.text()) if {type(node) for node in outside_margins(e)} <= LINEAR else None
+        part = linear_part(e, e.text()) if {type(node) for node in outside_margins(e)} <= LINEAR else None
         if part is None or part.labels is None:
             raise grammar.LABELS_IN_OBJECTIVE.broken_by(e)
         if labels.clusters > 2:
@@ -213,18 +246,18 @@ def _walk(e: Any, coefficient: float, parts: ObjectiveParts) -> None:
         parts.label_costs.append((coefficient, part.labels, e))
         parts.constant += coefficient * part.constant
     elif kind is Manifold:
-        parts.add_quadratic(e, coefficient, e.laplacian)
-    elif kind is Square and not e.shape and Hyperplane in (kinds := {type(node) for node in e.walk()}) \
-            and Margin not in kinds:  # (Σ a f)², no loss
-        plane = next(node for node in e.walk() if isinstance(node, Hyperplane))
+        parts.add_quadratic(e, coefficient, e.laplacian, e.hyperplane)
+    elif kind is Square and not e.shape and len(kinds := {id(node): node for node in e.walk() if isinstance(
+            node, Hyperplane | Margin | Transformed)}) == 1 and isinstance(plane := next(iter(kinds.values())),
+                                                                            Hyperplane):  # (Σ a f)², no loss
         try:
-            part = linear_part(e.inner, plane.n, e.text())
+            part = linear_part(e.inner, e.text())
         except GrammarError:
             raise grammar.SOFT_BALANCE.broken_by(e) from None
-        if part.decision is None or part.labels is not None or part.constant != 0.0:
+        if part.labels is not None or part.constant != 0.0:
             raise grammar.SOFT_BALANCE.broken_by(e)
-        parts.add_quadratic(e, coefficient, RankOne(part.decision, part.sizes))
-        if plane.bias is True and moves_with_bias(part.decision, part.sizes):
+        parts.add_quadratic(e, coefficient, RankOne(*part.planes[plane]), plane)
+        if plane.bias is True and moves_with_bias(*part.planes[plane]):
             raise grammar.FREE_BALANCE.broken_by(e)
     elif kind in (Index, Total, Mean, Variance, PositivePart, Absolute, Square, Maximum, Curve, Truncated):
         _walk_entries(e, coefficient, parts)
@@ -243,8 +276,6 @@ def _walk_entries(e: Expression, coefficient: float, parts: ObjectiveParts) -> N
         weight = coefficient / count if isinstance(e, Mean) else coefficient
     else:
         inner, count, weight = e, 1, coefficient
-    if isinstance(inner, Hyperplane):
-        raise grammar.BARE_DECISION.broken_by(e, what="decision values")
     for rows, lowered in _groups(inner, count):
         if lowered.sign * weight < 0:
             _check_parameters(e, -1.0, parts)
@@ -297,8 +328,8 @@ def _arrays(e: Expression, rows: IntArray) -> list[FloatArray]:
 def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declaration:
     """Return the checked declaration of a problem."""
     constraints = tuple(constraints)
-    labels, hyperplane, coding = _leaves(objective)
-    conditions = Conditions(labels, hyperplane)
+    labels, planes, hyperplane, coding = _leaves(objective)
+    conditions = Conditions(labels, hyperplane, planes)
     for constraint in constraints:
         if not isinstance(constraint, Constraint):
             raise grammar.NOT_CONSTRAINT.broken_by(repr(constraint))
@@ -307,40 +338,55 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
         raise grammar.NOT_SCALAR.broken_by(objective)
     parts = ObjectiveParts()
     _walk(objective, 1.0, parts)
-    if parts.ridge == 0:
-        raise grammar.NO_REGULARISER.broken_by(objective)
-    if parts.ridge < 0:
-        raise grammar.REGULARISER_SIGN.broken_by(parts.concave, coefficient=f"{parts.ridge / 2:.6g}")
-    losses = _losses(parts, labels.n)
-    declared = Declaration(labels, hyperplane, losses, parts.ridge, tuple(parts.manifolds), parts.constant,
-                           coding=coding, **conditions.arrays())
+    for plane in planes:
+        if parts.ridges.get(plane, 0.0) == 0:
+            raise grammar.NO_REGULARISER.broken_by(objective, plane=plane.text())
+        if parts.ridges[plane] < 0:
+            raise grammar.REGULARISER_SIGN.broken_by(parts.concave[plane], coefficient=f"{parts.ridges[plane] / 2:.6g}")
+    rows = [a.points for _, a, _ in parts.rows if a.points is not None and not is_zero(a.slope)]
+    if labels.clusters > 2 and any(points.labels is None for points in rows):
+        raise grammar.BARE_DECISION.broken_by(objective, clusters=str(labels.clusters))
+    plain = all(isinstance(x, np.ndarray) and points.labels is not None and np.array_equal(x, points.labels)
+                for points in rows for x in points.planes.values())
+    table, n = None, labels.n
+    if not (plain and len(planes) == 1 and hyperplane.n == n):
+        table = RowTable.of(n, planes, rows, conditions.decision_rows())
+        n += len(table.parents)
+    position: dict[int, Any] = dict(zip(map(id, rows), [x.labels for x in rows] if table is None else table.positions))
+    positions = [position.get(id(a.points), np.zeros(len(weights), dtype=int)) for _, a, weights in parts.rows]
+    declared = Declaration(labels, hyperplane, _losses(parts, positions, n), parts.ridges[hyperplane],
+                           tuple(parts.manifolds), parts.constant, coding=coding, planes=planes,
+                           **conditions.arrays())
+    if table is not None:
+        declared = with_blocks(declared, table, parts.ridges, conditions)
     if not (parts.pairs or parts.label_costs or parts.ramps):
         return declared
     costs = sum((factor * weights for factor, weights, _ in parts.label_costs), np.zeros(labels.n))
-    return with_rows(declared, parts.pairs, costs, parts.ramps)
+    ramps = [(kinks, position[id(points)][held], *numbers) for kinks, points, held, *numbers in parts.ramps]
+    return with_rows(declared, parts.pairs, costs, ramps)
 
 
-def _leaves(objective: Expression) -> tuple[Labels, Hyperplane, str]:
+def _leaves(objective: Expression) -> tuple[Labels, tuple[Hyperplane, ...], Hyperplane, str]:
     margins = [node for node in objective.walk() if isinstance(node, Margin)]
     if not margins:
         raise grammar.NO_MARGIN.broken_by(objective)
-    if len({id(node) for node in objective.walk() if isinstance(node, Labels)}) > 1:
+    labels = list({id(node): node for node in objective.walk() if isinstance(node, Labels)}.values())
+    if len(labels) > 1:
         raise grammar.TWO_PROBLEMS.broken_by(objective, what="labellings")
     if len({m.coding for m in margins}) > 1:
         raise grammar.TWO_CODINGS.broken_by(objective)
-    planes = {id(node) for node in objective.walk() if isinstance(node, Hyperplane)}
-    if len(planes) > 1:
-        raise grammar.TWO_PROBLEMS.broken_by(objective, what="hyperplanes")
-    return margins[0].labels, margins[0].hyperplane, margins[0].coding
+    planes = {id(node): node for node in objective.walk() if isinstance(node, Hyperplane)}
+    first = next(node for node in margins[0].hyperplane.walk() if isinstance(node, Hyperplane))
+    return labels[0], tuple(planes.values()), first, margins[0].coding
 
 
-def _losses(parts: ObjectiveParts, n: int) -> Losses:
+def _losses(parts: ObjectiveParts, positions: list[IntArray], n: int) -> Losses:
     scalars = list(parts.scalar_costs)
     shared = SharedScalars(np.array([float(without_rounding(*parts.scalar_costs[s])) for s in scalars]),
                            np.array([s.nonneg for s in scalars], dtype=bool),
                            tuple(s.text() for s in scalars), tuple(scalars))
     terms = [_term(function, argument, weights, points, scalars)
-             for function, argument, weights, points in parts.rows]
+             for (function, argument, weights), points in zip(parts.rows, positions)]
     for step in (added, _join, added):  # what is nothing is no part of a sum, not even of its unit
         terms = list(step(term for term in terms if np.any(term.weights > 0) and term.loss != _NOTHING))
     return with_finite_costs(Losses(n, tuple(terms), shared))

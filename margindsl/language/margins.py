@@ -13,7 +13,17 @@ from margindsl.errors import DeclarationError, GrammarError
 from margindsl.features.points import Owned, check_points, column_names
 from margindsl.labelset import Names
 from margindsl.language.entries import read_flag, refuse_names
-from margindsl.language.expressions import COMPARED, Constant, Expression, Index, Negation, Product, Quotient, Sum
+from margindsl.language.expressions import (
+    COMPARED,
+    Constant,
+    Expression,
+    Index,
+    Negation,
+    Product,
+    Quotient,
+    Sum,
+    Transformed,
+)
 from margindsl.language.printing import subscript
 from margindsl.language.symbols import Named, check_name
 from margindsl.typing import Bias, KernelName
@@ -120,47 +130,54 @@ class Hyperplane(Named):
         for owned in self._owned:
             owned.check()
 
-    def definition(self, clusters: int = 2) -> list[str]:
-        """Return what f is, as lines of formulas over the points X, with the weights w (W of several clusters)."""
+    def definition(self, clusters: int = 2, mark: str = "") -> list[str]:
+        """Return what f is, as lines of formulas over the points X, with the weights w (W of several clusters).
+
+        Letters have a mark where there are several hyperplanes.
+        """
         linear = self.kernel == "linear" if isinstance(self.kernel, str) else False
-        phi, w = "X" if linear else "phi(X)", "w" if clusters == 2 else "W"
+        phi, w = f"X{mark}" if linear else f"phi(X{mark})", ("w" if clusters == 2 else "W") + mark
         features = f"({phi} - mean({phi}, axis=0))" if self.centre else phi
-        f, bias = self.text(), " + b" if self.bias else ""
+        f, bias = self.text(), f" + b{mark}" if self.bias else ""
         lines = [f"{f} = {features} @ {w}{bias}"]
         if not linear:
             describe = getattr(self.kernel, "describe", None)
             name = describe() if describe else getattr(self.kernel, "__name__", str(self.kernel))
             lines.append(f"phi of {name}")
         if self.bias == "penalised":
-            lines.append(f"md.sq_norm({f}) = sum({w}**2) + sum(b**2)")
+            lines.append(f"md.sq_norm({f}) = sum({w}**2) + sum(b{mark}**2)")
         return lines
 
-    def definition_latex(self) -> str:
+    def definition_latex(self, mark: str = "") -> str:
         """Return what f is, one point."""
         features = r"\phi(x_i) - \bar\phi" if self.centre else r"\phi(x_i)"
-        return rf"{subscript(self.letter(), 'i')} = \langle w, {features} \rangle{' + b' if self.bias else ''}"
+        bias = f" + b{mark}" if self.bias else ""
+        return rf"{subscript(self.letter(), 'i')} = \langle w{mark}, {features} \rangle{bias}"
 
 
 class Margin(Expression):
-    """Represent the margins of all points: y_i f_i, or a k-cluster margin.
+    """Represent margins: y_i f_i, or a k-cluster margin.
 
     Parameters
     ----------
+    labels : Labels, or some of them
+    hyperplane : Hyperplane, or what is linear in several
     coding : str
         ``"binary"``, ``"crammer-singer"`` or ``"simplex"``.
     """
 
     parts = ("labels", "hyperplane")
 
-    def __init__(self, labels: Labels, hyperplane: Hyperplane, coding: str = "binary") -> None:
+    def __init__(self, labels: Expression, hyperplane: Expression, coding: str = "binary") -> None:
         self.labels, self.hyperplane, self.coding = labels, hyperplane, coding
-        if labels.n != hyperplane.n:
-            raise DeclarationError(f"`{self.text()}`: {labels.n} labels against {hyperplane.n} points; "
+        if labels.shape != hyperplane.shape:
+            (n, points) = ((x.shape or (1,))[0] for x in (labels, hyperplane))
+            raise DeclarationError(f"`{self.text()}`: {n} labels against {points} points; "
                                    "declare both over the same points")
         self.shape = labels.shape
 
 
-def margin(labels: Labels, hyperplane: Hyperplane,
+def margin(labels: Labels, hyperplane: Any,
            coding: Literal["crammer-singer", "simplex"] = "crammer-singer") -> Margin:
     """Return the margins γ of a labelling and decision values.
 
@@ -170,7 +187,8 @@ def margin(labels: Labels, hyperplane: Hyperplane,
     Parameters
     ----------
     labels : Labels
-    hyperplane : Hyperplane
+    hyperplane : Hyperplane or expression
+        A hyperplane, or a sum of several.
     coding : {"crammer-singer", "simplex"}
 
     Raises
@@ -178,7 +196,7 @@ def margin(labels: Labels, hyperplane: Hyperplane,
     DeclarationError
         If the arguments are not labels and a hyperplane, or the coding is unknown.
     """
-    if not isinstance(labels, Labels) or not isinstance(hyperplane, Hyperplane):
+    if not isinstance(labels, Labels) or not _is_linear(hyperplane):
         raise DeclarationError("md.margin(y, f): expected md.Labels and md.Hyperplane, in this order")
     if coding not in ("crammer-singer", "simplex"):
         raise DeclarationError(f"md.margin(coding={coding!r}): expected 'crammer-singer' or 'simplex'")
@@ -214,20 +232,31 @@ def margin_product(left: Expression, right: Expression) -> Expression | None:
         if isinstance(factor, Negation | Product | Quotient):
             product = margin_product(factor.inner, other)
             return None if product is None else _around(factor, product)
-    if _is(left, Hyperplane) and _is(right, Labels):
+    if _is(right, Labels):
         left, right = right, left
-    if not (_is(left, Labels) and _is(right, Hyperplane)):
+    if not (_is(left, Labels) and _is_linear(right)):
         return None
-    if isinstance(left, Labels) and isinstance(right, Hyperplane):
+    if isinstance(left, Labels):
         if left.clusters > 2:
             raise GrammarError(f"{left.text()} * {right.text()}", f"labels of {left.clusters} clusters are names, not "
                                "numbers", f"Write md.margin({left.text()}, {right.text()}).")
         return Margin(left, right)
-    if isinstance(left, Index) and isinstance(right, Index) and np.array_equal(left.index, right.index):
+    alike = _is(right, Hyperplane) and len(getattr(right, "inner", right)) == len(left.inner)  # type: ignore[attr-defined]
+    if isinstance(left, Index) and isinstance(right, Index) and alike and np.array_equal(left.index, right.index):
         index = left.index[0] if left.is_item and right.is_item else left.index
         return Index(margin_product(left.inner, right.inner), index)  # type: ignore[arg-type]
+    if not alike:
+        return Margin(left, right)
     raise GrammarError(f"{left.text()} * {right.text()}", "labels and decision values are of different points",
                        "Index both the same way: (y * f)[index].")
+
+
+def _is_linear(x: Any) -> bool:
+    """Return whether an expression is linear in decision values, without labels and constants."""
+    if isinstance(x, Index | Negation | Product | Quotient | Transformed):
+        return _is_linear(x.inner)
+    return isinstance(x, Hyperplane) or (isinstance(x, Sum) and all(
+        _is_linear(term) or (isinstance(term, Constant) and not np.any(term.value)) for term in x.children))
 
 
 def even_argument(x: Expression) -> Expression:
@@ -249,7 +278,7 @@ def _times_labels(x: Expression, labels: Labels) -> Expression | None:
     """Return y x for x linear in the labels y and in decision values, None where it is not."""
     if x is labels:
         return Constant(1.0)
-    if isinstance(x, Hyperplane):
+    if isinstance(x, Hyperplane | Transformed) and x.shape == labels.shape and _is_linear(x):
         return Margin(labels, x)
     if isinstance(x, Sum):
         terms = [_times_labels(term, labels) for term in x.children]

@@ -214,17 +214,24 @@ def _variance_latex(e: Any) -> str:
         return rf"\operatorname{{var}}_i\left({e.inner.latex()}\right)"
 
 
+def _whole(e: Any) -> str:
+    with entries(""):
+        return show(e, 31, True)
+
+
 def margin_text(labels: str, hyperplane: str, coding: str) -> str:
     """Return how margins are written."""
     return f"{labels} * {hyperplane}" if coding == "binary" else f"md.margin({labels}, {hyperplane}, coding={coding!r})"
 
 
 def _margin_latex(e: Any) -> str:
-    index, y, f = index_latex() or "i", e.labels.letter(), e.hyperplane.letter()
+    index = index_latex() or "i"
     if e.coding == "binary":
-        return f"{subscript(y, index)} {subscript(f, index)}"
+        with entries(index):
+            return f"{e.labels.latex()} {show(e.hyperplane, 31, True)}"
     gamma = subscript(r"\gamma", index)
-    return f"{gamma}({y}, {f})"
+    with entries(""):
+        return f"{gamma}({e.labels.latex()}, {e.hyperplane.latex()})"
 
 
 def _pairs_latex(e: Any) -> str:
@@ -249,7 +256,8 @@ FORMS: dict[str, tuple[int | Callable[[Any], int], Template, Template]] = {
     "Negation": (20, "-{0:21}", "-{0:21}"),
     "Product": (30, "{0:30} * {1:31}", r"{0:30} \, {1:31}"),
     "Quotient": (30, "{0:30} / {1:31}", r"\frac{{{0}}}{{{1}}}"),
-    "Margin": (30, lambda e: margin_text(e.labels.text(), e.hyperplane.text(), e.coding), _margin_latex),
+    "Margin": (30, lambda e: margin_text(e.labels.text(), show(e.hyperplane, 31), e.coding), _margin_latex),
+    "Transformed": (30, "A @ {0:31}", lambda e: entry_latex(rf"\left(A \, {_whole(e.inner)}\right)", True)),
     "Square": (90, "{0:95}**2", _square_latex),
     "Index": (100, _index_text, _index_latex),
     "PositivePart": (100, "md.pos({0})", r"\left({0}\right)_+"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.calculus.composed import maximum
 from margindsl.errors import CalculusError
 from margindsl.language import grammar
+from margindsl.language.decisions import RowTable
 from margindsl.language.entries import constant_value
 from margindsl.language.expressions import Expression
 from margindsl.language.margins import Labels
@@ -55,19 +56,29 @@ class Rows:
         Rows with a label of their own: the other one than the point's where its loss is at its cap.
     links : tuple of (pairs, costs, kind)
         As declared, for `Solution.violated_links`.
+    blocks : tuple of (float, matrix, matrix)
+        Of several hyperplanes or rows without a label, each one's factor of its features, weights (n + P', n_v) of its
+        points in rows of margins, before those of pairs, and (n, n_v) in the decision values of points.
     """
 
     labels: Labels
     parents: IntArray
-    matrix: Any
-    turned: Any
-    free: BoolArray
+    matrix: Any = None
+    turned: Any = None
+    free: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     links: tuple[tuple[IntArray, FloatArray, str], ...] = ()
+    blocks: tuple[tuple[float, Any, Any], ...] = ()
 
     def whole(self, values: Any, fixed: Any) -> Any:
         """Return values (n, ...) of points and those of rows, of what has no parent a fixed one."""
         rows = np.where(self.parents < 0, fixed, np.asarray(values)[np.maximum(self.parents, 0)])
         return np.concatenate([values, rows])
+
+    def matrices(self) -> dict[str, Any]:
+        """Return the sparse arrays that make features of rows."""
+        found = {"matrix": self.matrix, "turned": self.turned}
+        found |= {f"block{v}": c * S for v, (c, S, _) in enumerate(self.blocks)}
+        return {name: matrix for name, matrix in found.items() if matrix is not None}
 
     def capped(self, labels: IntArray, beyond: IntArray) -> IntArray:
         """Return the points with a loss at its cap, of labels (n,) of points and (P,) of rows."""
@@ -103,6 +114,47 @@ class Ramp:
             kinks.append((d, s, float(b)))
             half = half + PLQ.affine(-0.5 * d * s, 0.5 * d * s * float(b))  # type: ignore[assignment]
         return cls(loss + half, tuple(kinks))
+
+
+def with_blocks(declared: Any, table: RowTable, ridges: dict[Any, float], conditions: Any) -> Any:
+    """Return a declaration over the rows of a table: constraints on labels are on points, others follow or have none.
+
+    Features are [S_1 Φ_1 √(κ/κ_1), ...], κ the weight of the first hyperplane's norm, so that ½κ‖w‖² is that of all.
+    """
+    labels, n, P = declared.labels, declared.labels.n, len(table.parents)
+    if declared.orthogonal:
+        raise grammar.BLOCK_ORTHOGONAL.broken_by("md.orthogonal")
+    for plane in declared.planes:
+        if plane.bias is True:
+            raise grammar.BLOCK_BIAS.broken_by(plane)
+    new, own = n + np.arange(P), table.parents >= 0
+    decision, positions = [], iter(table.positions[len(table.positions) - len(conditions.decision_rows()):])
+    for lower, upper, planes in conditions.all_bounds():
+        totals = np.zeros((2, n + P))
+        for weights, sizes in planes.values():
+            at = next(positions)
+            for total, part in zip(totals, (weights, np.abs(weights) if sizes is None else sizes)):
+                np.add.at(total, at, part[np.flatnonzero(weights if sizes is None else sizes)])
+        decision.append(DecisionBound(totals[0], lower, upper, totals[1]))
+    bounds = [(np.append(w, np.zeros(P)), low, high) for w, low, high in declared.label_bounds]
+    if labels.clusters == 2:
+        bounds += _as_bounds(declared.sizes, n, P)
+    groups = [(np.arange(n), b.at_least, b.at_most) for b in declared.sizes if labels.clusters > 2]
+    return replace(
+        declared, labels=Labels(n + P, labels.clusters, labels.name), decision=tuple(decision), sizes=(),
+        label_bounds=tuple(bounds), groups=(*declared.groups, *groups),
+        must=np.concatenate([declared.must, np.column_stack([table.parents, new])[own]]),
+        known=(np.append(declared.known[0], new[~own]),
+               np.append(declared.known[1], np.ones(np.count_nonzero(~own), dtype=int))),
+        rows=Rows(labels, table.parents, free=np.zeros(P, dtype=bool), blocks=tuple(
+            (float(np.sqrt(declared.ridge / ridges[plane])), block, view)
+            for plane, block, view in zip(declared.planes, table.blocks, table.view))))
+
+
+def _as_bounds(sizes: Any, n: int, rows: int) -> list[tuple[FloatArray, float, float]]:
+    """Return sizes of two clusters as bounds on sums of labels (n + rows,), of points alone."""
+    return [(np.append(np.ones(n), np.zeros(rows)), max(2 * b.at_least[1] - n, n - 2 * b.at_most[0]),
+             min(2 * b.at_most[1] - n, n - 2 * b.at_least[0])) for b in sizes]
 
 
 def with_rows(declared: Any, energies: list[tuple[float, PairEnergy]], costs: FloatArray, ramps: list[Any]) -> Any:
@@ -178,13 +230,16 @@ def with_rows(declared: Any, energies: list[tuple[float, PairEnergy]], costs: Fl
     links = tuple((energy.pairs, factor * energy.costs(), energy.kind) for factor, energy in energies)
     bounds = [(padded(w), low, high) for w, low, high in declared.label_bounds]
     if k == 2:  # sizes as sums of labels
-        bounds += [(padded(np.ones(n)), max(2 * b.at_least[1] - n, n - 2 * b.at_most[0]),
-                    min(2 * b.at_most[1] - n, n - 2 * b.at_least[0])) for b in declared.sizes]
+        bounds += _as_bounds(declared.sizes, n, len(parents))
     sizes = tuple(type(b)(b.labels, 2 * b.at_least, 2 * b.at_most) for b in declared.sizes if k > 2)
     whole = Labels(N, k, declared.labels.name)
+    before = declared.rows or Rows(declared.labels, np.zeros(0, dtype=int))  # of blocks, whose rows are points here
+    root = np.concatenate([np.arange(before.labels.n), before.parents, [-1]])
+    rows = Rows(before.labels, np.append(before.parents, root[parents]), matrix, turned, np.append(before.free, free),
+                links, before.blocks)
     return replace(
         declared, labels=whole, losses=Losses(N, (*losses.terms, linear), losses.scalars),
-        constant=declared.constant + constant, rows=Rows(declared.labels, parents, matrix, turned, free, links),
+        constant=declared.constant + constant, rows=rows,
         must=np.concatenate([declared.must, np.column_stack([parents[own & ~free], new[own & ~free]])]),
         known=(np.append(declared.known[0], new[~own]),
                np.append(declared.known[1], np.ones(np.count_nonzero(~own), dtype=int))),

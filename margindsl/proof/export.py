@@ -287,7 +287,7 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
                   for position, (weights, low, high) in enumerate(stated if Names(clusters).signed else ())])]
     header = {
         "format": FORMAT, "version": VERSION, "n": n, "clusters": clusters, "coding": declaration.coding,
-        "free_bias": plane.bias is True, "penalised": plane.bias == "penalised", "centre": plane.centre,
+        "free_bias": declaration.free_bias, "penalised": plane.bias == "penalised", "centre": plane.centre,
         "linear": plane.kernel == "linear" and not (declaration.orthogonal or declaration.manifolds
                                                     or declaration.rows),
         "ridge": declaration.ridge * (1 - 1 / clusters if declaration.coding == "simplex" else 1.0),
@@ -297,7 +297,7 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
         "codes": coded(declaration.coding, clusters)["codes"],
         "must": declaration.must, "cannot": declaration.cannot,
         **({} if declaration.rows is None else {
-            f"{part}_{name}": getattr(getattr(declaration.rows, part), name) for part in ("matrix", "turned")
+            f"{part}_{name}": getattr(matrix, name) for part, matrix in declaration.rows.matrices().items()
             for name in ("data", "indices", "indptr")}),
         "barred_index": declaration.barred[0], "barred_values": declaration.barred[1],
         "group_weights": np.array([np.bincount(own, minlength=n) for own, _, _ in declaration.groups],

@@ -12,8 +12,6 @@ import numpy as np
 from margindsl.calculus.accuracy import EPS, relative_gap
 from margindsl.contract import RawSolution, Status
 from margindsl.errors import AccuracyWarning, MarginError
-from margindsl.features import AffineFeatures
-from margindsl.features.stacked import Stacked
 from margindsl.host.clock import EIGEN_WORK, fits_in
 from margindsl.language.lowering import Declaration
 from margindsl.program.certificates import Certificate, certify_least_value
@@ -21,7 +19,7 @@ from margindsl.program.program import MarginProgram
 from margindsl.proof.check import CLOSED as JUDGED_CLOSED
 from margindsl.proof.check import Report, check, compare_features
 from margindsl.proof.export import LARGEST, NoProof, Stated, UnknownProof, agree, codes_of, declared, export
-from margindsl.runtime.presolve import assemble, first_other, prepare_features, prepare_labels
+from margindsl.runtime.presolve import assemble, first_other, mapped, prepare_features, prepare_labels
 from margindsl.typing import FloatArray, IntArray
 
 KEPT = 4_000_000  # entries of features that go into files
@@ -54,11 +52,11 @@ class Basis:
     weights: FloatArray
     scalars: FloatArray
     tol: float
-    beyond: tuple[IntArray, FloatArray] | None = None  # labels and decision values of rows that are no points
+    beyond: tuple[IntArray, FloatArray] | None = None  # labels, decision values of rows that are no points, or of all
 
     def program(self) -> MarginProgram:
         """Return the margin program, lowered and its features built anew from the declaration."""
-        features = prepare_features(self.declaration.hyperplane)
+        features = prepare_features(self.declaration.planes)
         return assemble(self.declaration, features, prepare_labels(self.declaration))
 
     def judges_as(self, other: Basis) -> bool:
@@ -66,11 +64,12 @@ class Basis:
 
         Of losses that proofs do not know that is not known, and denied.
         """
-        if self.declaration.hyperplane is not other.declaration.hyperplane:
+        own, others = self.declaration.planes, other.declaration.planes
+        if len(own) != len(others) or any(a is not b for a, b in zip(own, others)):
             return False
         try:
-            (header, arrays), (others, numbers) = declared(self.declaration), declared(other.declaration)
-            return agree(header, others) and agree(arrays, numbers)
+            (header, arrays), (head, numbers) = declared(self.declaration), declared(other.declaration)
+            return agree(header, head) and agree(arrays, numbers)
         except UnknownProof:
             return False
 
@@ -80,7 +79,8 @@ class Basis:
         rows = self.declaration.rows
         if rows is not None and self.beyond is not None:
             labels = np.concatenate([labels, self.beyond[0]])
-            decision = np.concatenate([decision, np.asarray(self.beyond[1]).reshape(-1, decision.shape[1])])
+            beyond = np.asarray(self.beyond[1]).reshape(-1, decision.shape[1])
+            decision = beyond if rows.blocks else np.concatenate([decision, beyond])
         return Stated(labels, self.weights, np.asarray(solution.bias).tolist(), decision, self.scalars, solution.value,
                      solution.bound if bound is None else bound, solution.state.name)
 
@@ -102,9 +102,7 @@ def verify(solution: Any, certificate: Certificate | None, bound: float | None =
     except MarginError as error:
         return Report(failures=[f"the declaration cannot be lowered again: {error}"])
     report = _check(program, stated, certificate)
-    base: Any = program.features
-    while isinstance(base, Stacked) or (isinstance(base, AffineFeatures) and base.constant is None):
-        base = base.base
+    base: Any = mapped(program.normal.declared.features, np.zeros(program.features.rank))[0]
     if base.n != len(solution.decision) or base.rank != len(solution.weights):
         report.failures.append("features are not those of the weights")
     elif first_other(base, solution.weights, stated.bias, solution.decision) is not None:

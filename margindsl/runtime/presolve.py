@@ -15,7 +15,7 @@ from margindsl.calculus.accuracy import rounding
 from margindsl.errors import DeclarationError, InfeasibleError, RefusalError, TrivialityWarning
 from margindsl.features import AffineFeatures, DenseFeatures, FeatureOperator, build, in_span
 from margindsl.features.maps import NoMap
-from margindsl.features.stacked import stacked
+from margindsl.features.stacked import Blocks, Stacked, stacked
 from margindsl.labelset import LabelSet, presolve
 from margindsl.language.graphs import RankOne
 from margindsl.language.lowering import Declaration
@@ -46,9 +46,16 @@ class Prepared:
     ----------
     base : FeatureOperator
         The features of the hyperplane (centred, with the constant feature of a penalised bias).
+    bases : tuple of FeatureOperator
+        Those of all hyperplanes.
     """
 
-    base: FeatureOperator
+    bases: tuple[FeatureOperator, ...]
+
+    @property
+    def base(self) -> FeatureOperator:
+        """Return the features of the first hyperplane."""
+        return self.bases[0]
 
     @cached_property
     def rotated(self) -> FeatureOperator:
@@ -78,11 +85,11 @@ class Draft:
         return program
 
 
-def prepare_features(hyperplane: Hyperplane, random_state: int | None = None) -> Prepared:
-    """Build the features of a hyperplane once."""
-    base = build(hyperplane.X, hyperplane.kernel, centre=hyperplane.centre,
-                 penalised_bias=hyperplane.bias == "penalised", random_state=random_state, is_checked=True)
-    return Prepared(base)
+def prepare_features(hyperplanes: tuple[Hyperplane, ...], random_state: int | None = None) -> Prepared:
+    """Build the features of hyperplanes once."""
+    return Prepared(tuple(
+        build(plane.X, plane.kernel, centre=plane.centre, penalised_bias=plane.bias == "penalised",
+              random_state=random_state, is_checked=True) for plane in hyperplanes))
 
 
 def prepare_labels(declaration: Declaration) -> LabelSet:
@@ -97,18 +104,23 @@ def prepare_labels(declaration: Declaration) -> LabelSet:
 def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
              text: str = "") -> MarginProgram:
     """Return the margin program: the coefficient of ½‖w‖² divided out, quadratic terms moved into features."""
-    ridge = declaration.ridge
+    ridge, rows = declaration.ridge, declaration.rows
     maps = declaration.orthogonal or declaration.manifolds
-    features: FeatureOperator = prepared.base if maps else prepared.rotated
+    if rows is not None and rows.blocks:
+        factors, weights, view = zip(*rows.blocks)
+        blocks = Blocks(prepared.bases, factors, weights, view, rows.parents[:weights[0].shape[0] - rows.labels.n])
+        features: FeatureOperator = blocks if maps else in_span(blocks)
+    else:
+        features = prepared.base if maps else prepared.rotated
     if declaration.orthogonal:
         features = _project_out(features, declaration.orthogonal)
     if declaration.manifolds:
-        features = _manifold_metric(features, declaration.manifolds, ridge)
-    if declaration.rows is not None:
-        features = stacked(features, declaration.rows.parents, declaration.rows.turned, declaration.rows.matrix)
+        features = _manifold_metric(features, declaration.manifolds, ridge, declaration.planes)
+    if rows is not None and rows.matrix is not None:
+        features = stacked(features, rows.parents[features.n - rows.labels.n:], rows.turned, rows.matrix)
     normal = Presolved.of(MarginProgram(
         features, labels, declaration.losses.rescaled(1.0 / ridge), declaration.decision,
-        free_bias=declaration.hyperplane.bias is True, scale=ridge, constant=declaration.constant, text=text,
+        free_bias=declaration.free_bias, scale=ridge, constant=declaration.constant, text=text,
         coding=declaration.coding, source=declaration), NORMAL)
     program = normal.program
     decision, identities = _settle_decision(declaration.decision, program.features, program.free_bias)
@@ -216,16 +228,21 @@ def _within_points(features: FeatureOperator, W: FloatArray) -> FloatArray:
     return np.asarray(W - absent @ (absent.T @ W))
 
 
-def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, Any], ...],
-                     ridge: float) -> FeatureOperator:
-    """Return Φ R⁻¹ with RᵀR = I + Σ 2μ/κ ΦᵀLΦ, so that ½‖w‖² carries the manifold terms."""
-    matrix, metric, size = features.toarray(), np.eye(features.rank), float(features.rank)
-    for coefficient, laplacian in manifolds:
+def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, Any, Any], ...], ridge: float,
+                     planes: tuple[Hyperplane, ...]) -> FeatureOperator:
+    """Return Φ R⁻¹ with RᵀR = I + Σ 2μ/κ ΦᵀLΦ, Φ here of the rows of a term: ½‖w‖² carries the manifold terms."""
+    metric, size = np.eye(features.rank), float(features.rank)
+    for coefficient, laplacian, rows in manifolds:
+        weights = tuple(map(rows.weights, planes))
+        own = (features.of(weights) if isinstance(features, Blocks) else
+               features if isinstance(rows.planes[planes[0]], np.ndarray) and len(rows) == features.n else
+               Blocks((features,), (1.0,), weights))
         if isinstance(laplacian, RankOne):
-            sums = summed(features, laplacian.weights, laplacian.sizes)
+            sums = summed(own, laplacian.weights, laplacian.sizes)
             squares, parts = np.outer(sums, sums), sums @ sums
         else:
-            squares, parts = matrix.T @ (laplacian @ matrix), 2.0 * laplacian.diagonal() @ features.row_norms()
+            matrix = own.toarray()
+            squares, parts = matrix.T @ (laplacian @ matrix), 2.0 * laplacian.diagonal() @ own.row_norms()
         metric += (2.0 * coefficient / ridge) * squares
         size += (2.0 * coefficient / ridge) * float(parts)
     if rounding(size, features.n) >= LOST:
@@ -234,6 +251,15 @@ def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, An
             f"at most {LOST / rounding(1.0, features.n):.0e} times: weigh them less, or standardise the columns")
     inverse = np.linalg.inv(np.linalg.cholesky((metric + metric.T) / 2)).T
     return AffineFeatures(features, inverse, words="manifold metric")
+
+
+def mapped(features: Any, weights: FloatArray) -> tuple[Any, FloatArray]:
+    """Return the features that new points are mapped to, and weights (r, ...) for them, of those of a program."""
+    if isinstance(features, Stacked):
+        features, weights = features.base, weights[:features.base.rank]
+    while isinstance(features, AffineFeatures) and features.matrix_map is not None:
+        features, weights = features.base, features.to_base(weights)
+    return features.viewed(weights) if isinstance(features, Blocks) else (features, weights)
 
 
 def first_other(features: FeatureOperator, weights: FloatArray, bias: FloatArray | float,
@@ -278,8 +304,8 @@ def _gains_nothing(program: MarginProgram) -> bool:
     losses of equal weights cost at least what they cost at the mean. In one of k Crammer-Singer clusters margins are
     concave in the decision values, so that their mean is at most zero: no better for losses that fall below zero.
     """
-    plane = getattr(program.source, "hyperplane", None)
-    if plane is None or program.free_bias or plane.bias == "penalised":
+    planes = getattr(program.source, "planes", ())
+    if not planes or program.free_bias or any(plane.bias == "penalised" for plane in planes):
         return False
     terms = program.losses.terms
     if not program.kind.is_linear and any(

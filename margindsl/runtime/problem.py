@@ -97,16 +97,16 @@ class Problem(Formulation):
         """Return the problem at known labels (n,), in place of its constraints on labels."""
         kept = []
         for constraint in self.constraints:
-            met = Conditions(self.labels, self.hyperplane)
+            met = Conditions(self.labels, self.hyperplane, self.hyperplanes)
             constraint.lower(met)
-            if met.decision or met.orthogonal:  # else it is on labels alone
+            if met.decision or met.orthogonal or met.combined:  # else it is on labels alone
                 kept.append(constraint)
         return self._under((*kept, self.labels[np.arange(self.labels.n)] == labels))
 
     def _under(self, constraints: tuple[Constraint, ...]) -> Problem:
         """Return the problem under other constraints; features that were built are shared."""
         other = type(self)(self.objective, constraints, relaxation=self.relaxation, solver=self.solver)
-        if other.hyperplane is self.hyperplane:
+        if all(a is b for a, b in zip(other.hyperplanes, self.hyperplanes)):
             other._prepared = self._prepared
         return other
 
@@ -118,9 +118,9 @@ class Problem(Formulation):
         DeclarationError
             If points that stay where they are, such as a memory map, are no longer those that were declared.
         """
-        self.hyperplane.check_unchanged()
+        self.check_unchanged()
         if self._prepared is None:
-            self._prepared = prepare_features(self.hyperplane)
+            self._prepared = prepare_features(self.hyperplanes)
         return self._prepared
 
     def program(self) -> MarginProgram:
@@ -174,7 +174,7 @@ class Problem(Formulation):
         check_form(used, form, method)
         draft.seconds["lower"] = time.perf_counter() - began
         return Compiled(presolved, method, used, form, self.printed(), draft.seconds, self._sessions,
-                        hands_over=named is None, unchanged=self.hyperplane.check_unchanged)
+                        hands_over=named is None, unchanged=self.check_unchanged)
 
     def solve(self, relaxation: RelaxationName | Relaxation | None = None, solver: SolverName | Solver | None = None,
               **options: Unpack[SolveArguments]) -> Solution:

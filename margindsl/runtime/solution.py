@@ -187,6 +187,12 @@ class Solution:
         return max(2, self.decision[0].size)  # of two, the decision values of one say those of both
 
     @property
+    def w(self) -> tuple[FloatArray, ...]:
+        """Return the weights of every hyperplane, in the order of `problem.hyperplanes`."""
+        features = self._point_map if self.features is None else self.features
+        return tuple(np.split(self.weights, getattr(features, "ends", np.zeros(2, dtype=int))[1:-1]))
+
+    @property
     def violated_links(self) -> list[tuple[int, int, float]]:
         """Return (i, j, cost) of the links with a weight that the labels violate, dearest first."""
         rows = getattr(getattr(self.basis, "declaration", None), "rows", None)
@@ -223,6 +229,7 @@ class Solution:
     def decision_function(self, X: Any) -> FloatArray:
         """Return the decision values of new points (m, d): (m,), or (m, k) of k clusters.
 
+        Of several hyperplanes X is a list of the points of each, None for those that are left out of the sum.
         Constraints of the training set are not applied. Of a Dask array they are one, computed when it is.
 
         Raises

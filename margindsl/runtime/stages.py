@@ -16,8 +16,6 @@ from margindsl.drivers.rounding import polish, round_directions, round_vectors
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import answer_first, distinct, first_start, in_hand
 from margindsl.errors import DeclarationError, TimeLimitError, UnansweredError
-from margindsl.features import AffineFeatures
-from margindsl.features.stacked import Stacked
 from margindsl.host.clock import Cancelled
 from margindsl.labelset import LabelSet
 from margindsl.program.passes import Presolved
@@ -25,6 +23,7 @@ from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Outcome, Relaxation
 from margindsl.runtime.judging import Basis, checked, final_status, least_proof, sound_bound, strongest
 from margindsl.runtime.options import SolveOptions
+from margindsl.runtime.presolve import mapped
 from margindsl.runtime.solution import Scalars, Solution
 from margindsl.typing import FloatArray, IntArray
 
@@ -176,15 +175,13 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
         return names.outputs(np.asarray(table)[..., np.argsort(named)]) + 0.0  # no negative zeros
 
     declared = program.normal.declared
-    features: Any = declared.features
-    weights = declared.weights(answer.w)
-    if isinstance(features, Stacked):
-        features, weights = features.base, weights[:features.base.rank]
-    while isinstance(features, AffineFeatures) and features.matrix_map is not None:
-        features, weights = features.base, features.to_base(weights)
+    features, weights = mapped(declared.features, declared.weights(answer.w))
     bias = read(program.codes @ program.normal.undo(answer).bias) if declared.free_bias else np.zeros(())
     rows, decision = getattr(program.source, "rows", None), read(answer.decision)
     own = slice(0, program.n if rows is None else rows.labels.n)  # what lies beyond the points is not the user's
+    beyond = decision[own.stop:]
+    if rows is not None and rows.blocks:  # of points over all hyperplanes
+        beyond, decision = decision, read(features.apply(weights)).reshape(own.stop, *decision.shape[1:])
     mixture = found.label_weights
     if mixture is not None:  # one of label matrices, which know no names: each is renamed by itself
         mixture = np.array([names.written(canonical(program, row)[row])[own] for row in mixture[0]]), mixture[1]
@@ -201,7 +198,7 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
 
     # 6. Judged by the declaration, without what was found on the way.
     return judged(solution, program, read(program.weights(answer.w)), answer.scalars, asked, proof, least,
-                  (named[fit.labels][own.stop:], decision[own.stop:]))
+                  (named[fit.labels][own.stop:], beyond))
 
 
 def judged(solution: Solution, program: MarginProgram, weights: FloatArray, scalars: FloatArray, tol: float,
@@ -210,7 +207,7 @@ def judged(solution: Solution, program: MarginProgram, weights: FloatArray, scal
     if program.source is None:
         return solution
     solution = replace(solution, basis=Basis(program.source, weights, np.asarray(scalars, dtype=float), tol, beyond),
-                       column_names=program.source.hyperplane.column_names)
+                       column_names=program.source.hyperplane.column_names if len(program.source.planes) == 1 else None)
     return checked(solution, program, proof, least)
 
 

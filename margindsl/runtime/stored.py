@@ -18,7 +18,7 @@ from margindsl.proof.export import agree, codes_of, with_ones
 from margindsl.proof.files import read_proof
 from margindsl.runtime.judging import declaration_of
 from margindsl.runtime.maps import NAMES
-from margindsl.runtime.presolve import first_other
+from margindsl.runtime.presolve import first_other, mapped
 from margindsl.typing import FloatArray
 
 HEADER = ("value", "bound", "estimate", "state", "bias", "scalars", "timings", "message", "relaxation", "solver")
@@ -136,6 +136,8 @@ def features_of(problem: Any, weights: FloatArray, bias: FloatArray | float, dec
         raise DeclarationError(
             f"Solution.load: given {type(problem).__name__} as the problem, expected the md.Problem it was solved from")
     features = problem.prepared().base
+    if problem.lower().rows is not None:
+        features = mapped(problem.program().normal.declared.features, weights)[0]
     if features.n != len(decision):
         raise DeclarationError(f"the solution has {len(decision)} labels, the problem {features.n} points")
     if features.rank != len(weights):

@@ -1,5 +1,7 @@
 """Every rule of the grammar: triggered, named as the user wrote it, and its repair tried."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ s = md.Scalar(name="s")
 R = md.sq_norm(f) / 2
 SIGNED = np.array([1.0, -1.0, 1.0, 1.0, 1.0, 1.0])
 FLAT = md.hinge(g)
+EARLIER = SimpleNamespace(labels=np.ones(N), weights=np.ones(2), bias=0.0, decision=np.ones(N))
 
 
 def objective(loss):
@@ -29,6 +32,12 @@ def constraint(make, loss=lambda: md.mean(FLAT)):
 def free_bias(total):
     plane = md.Hyperplane(X, bias=True)
     return lambda: md.Problem(md.Minimize(md.sq_norm(plane) / 2 + md.mean(md.hinge(y * plane)) + total(plane) ** 2))
+
+
+def beside(*more, bias=False):
+    plane = md.Hyperplane(X, bias=bias, name="h")
+    return lambda: md.Problem(md.Minimize(R + md.sq_norm(plane) / 2 + md.mean(md.hinge(g)) + md.mean(abs(plane))),
+                              [make() for make in more])
 
 
 def soft_links(bias):
@@ -54,8 +63,10 @@ CASES = {
                 objective(lambda: md.mean(md.maximum(abs(g), 1 - g)))),
     "ONE_MARGIN": (objective(lambda: md.mean(md.pos(md.pos(1 - g) + md.pos(s - g)))),
                    "md.pos(md.pos(1 - y * f) + md.pos(s - y * f))", objective(lambda: md.mean(md.pos(s - g)) - s / 2)),
-    "BARE_DECISION": (objective(lambda: md.mean(md.hinge(g)) + md.mean(md.pos(1 - f))), "f",
-                      objective(lambda: md.mean(md.hinge(y * f)))),
+    "BARE_DECISION": (objective(lambda: md.mean(md.hinge(md.margin(y3, f))) + md.mean(md.pos(1 - f))), "of 3 clusters",
+                      objective(lambda: md.mean(md.hinge(g)) + md.mean(md.pos(1 - f)))),
+    "BLOCK_BIAS": (beside(bias=True), "`h`: has a free bias", beside(bias="penalised")),
+    "BLOCK_ORTHOGONAL": (beside(lambda: md.orthogonal(f, [EARLIER])), "md.orthogonal", beside()),
     "SOFT_BALANCE": (objective(lambda: md.mean(md.hinge(g)) + (md.sum(f) - 1) ** 2), "(md.sum(f) - 1)**2",
                      objective(lambda: md.mean(md.hinge(g)) + md.sum(SIGNED * f) ** 2)),
     "FREE_BALANCE": (free_bias(md.sum), "md.sum(f)**2", objective(lambda: md.mean(md.hinge(g)) + md.sum(f) ** 2)),

@@ -70,7 +70,7 @@ def test_parameters_of_one_name():
 def test_two_hyperplanes_and_two_labellings_in_one_error():
     y, f, h, z = md.Labels(8), md.Hyperplane(X), md.Hyperplane(X), md.Labels(8)
     R = md.sq_norm(f) / 2
-    with pytest.raises(GrammarError, match=r"md.pos\(1 - y \* f\).*md.pos\(1 - y \* f_2\).*mixes two hyperplanes"):
+    with pytest.raises(GrammarError, match=r"y \* f\).*y \* f_2\).*the hyperplane f_2 would not"):
         md.Problem(md.Minimize(R + md.mean(md.hinge(y * f)) + md.mean(md.hinge(y * h))))
     with pytest.raises(GrammarError, match=r"y \* f.*y_2 \* f.*mixes two labellings"):
         md.Problem(md.Minimize(R + md.mean(md.hinge(y * f)) + md.mean(md.hinge(z * f))))
