@@ -20,7 +20,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "margindsl.features": ("Linear", "Polynomial", "Precomputed", "RBF", "mean_distance", "sqrt_mean_distance"),
     "margindsl.features.walk": ("walked",),
     "margindsl.calculus": ("PLQ", "ConvexFunction"),
-    "margindsl.selection": ("held_out_losses", "judges_of", "select"),
+    "margindsl.selection": ("Stability", "held_out_losses", "judges_of", "select", "select_clusters"),
     "margindsl.runtime": ("Assessment", "Comparison", "Compiled", "Problem", "Solution", "certify", "compare",
                           "load", "solvers"),
 }
@@ -46,7 +46,9 @@ if TYPE_CHECKING:  # what checkers and editors see
         mean_distance as mean_distance, sqrt_mean_distance as sqrt_mean_distance)
     from margindsl.features.walk import walked as walked
     from margindsl.calculus import PLQ as PLQ, ConvexFunction as ConvexFunction
-    from margindsl.selection import held_out_losses as held_out_losses, judges_of as judges_of, select as select
+    from margindsl.selection import (
+        Stability as Stability, held_out_losses as held_out_losses, judges_of as judges_of, select as select,
+        select_clusters as select_clusters)
     from margindsl.runtime import (
         Assessment as Assessment, Comparison as Comparison, Compiled as Compiled, Problem as Problem,
         Solution as Solution, certify as certify, compare as compare, load as load, solvers as solvers)

@@ -40,6 +40,7 @@ from margindsl.recipes.recipe import traits_of
 from margindsl.runtime.compare import Comparison, Row
 from margindsl.runtime.registry import as_relaxation, as_solver
 from margindsl.runtime.stored import StoredProof
+from margindsl.selection.stability import MOST
 from margindsl.typing import FloatArray
 
 FIELDS = ("status", "value", "bound", "gap", "estimate", "relaxation", "solver", "labels", "decision", "margins",
@@ -75,7 +76,8 @@ def cluster(arguments: argparse.Namespace) -> int:
     links: dict[str, Any] = {word: pairs for word, pairs in zip(("must_link", "cannot_link"), links_of(arguments, n))
                              if len(pairs)}
     if arguments.known is not None:
-        index, values = read_known(arguments.known, n, arguments.clusters, names=arguments.names)
+        index, values = read_known(arguments.known, n, MOST if arguments.clusters == "auto" else arguments.clusters,
+                                   names=arguments.names)
         links["labels"] = np.full(n, -1)
         links["labels"][index] = values
     if arguments.keys is not None:
@@ -90,6 +92,11 @@ def cluster(arguments: argparse.Namespace) -> int:
     for one in heard:
         if issubclass(one.category, (AccuracyWarning, TrivialityWarning, ConvergenceWarning)):
             print(f"margindsl: warning: {one.message}", file=sys.stderr)
+    if model.stability_ is not None and not arguments.quiet:
+        print(model.stability_, file=sys.stderr)
+    if solution is None:
+        raise DeclarationError("--clusters auto: no clusters come again in other points, so that one is chosen; "
+                               "--clusters 2 parts the points all the same")
     frame = read_frame(arguments.data) if arguments.append else points_of(solution, arguments.names)
     frame.insert(frame.shape[1] if arguments.append else 1, "cluster", model.labels_)
     with ExitStack() as parts:

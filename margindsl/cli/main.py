@@ -216,8 +216,9 @@ def _add_columns(group: Any, use: str) -> None:
 
 def _add_clusters(group: Any) -> None:
     """Add the arguments of the estimator."""
-    group.add_argument("--clusters", type=number(int, lambda v: v >= 2, "a whole number of at least 2"), default=2,
-                       metavar="K", help="number of clusters (default 2)")
+    count = number(int, lambda v: v >= 2, "a whole number of at least 2, or auto")
+    group.add_argument("--clusters", type=lambda text: text if text == "auto" else count(text), default=2,
+                       metavar="K", help="number of clusters (default 2), or auto: the most stable one")
     for name, what in (("--min-size", "least"), ("--max-size", "most")):
         group.add_argument(name, type=SIZE, metavar="N", help=f"{what} points of a cluster, or fraction of all")
     group.add_argument("--lam", type=number(float, lambda v: v > 0, "a positive number"),

@@ -36,7 +36,7 @@ def k_means(features: FeatureOperator, clusters: int, rng: np.random.Generator, 
     gains = _gains(features, norms, _seeds(features, norms, clusters, rng) if centres is None else centres)
     assigned = gains.argmax(axis=1)
     for _ in while_time(range(rounds)):
-        centres, sizes = _centres(features, assigned, clusters)
+        centres, sizes = centres_of(features, assigned, clusters)
         empty = np.flatnonzero(sizes == 0)
         if len(empty):  # the points farthest from their centres start new clusters
             centres[empty] = features.rows(np.argsort(gains.max(axis=1), kind="stable")[: len(empty)])
@@ -48,20 +48,20 @@ def k_means(features: FeatureOperator, clusters: int, rng: np.random.Generator, 
     return gains
 
 
-def best_k_means(features: FeatureOperator, clusters: int, rng: np.random.Generator) -> FloatArray:
+def best_k_means(features: FeatureOperator, clusters: int, rng: np.random.Generator, runs: int = RUNS) -> FloatArray:
     """Return the gains of that of several k-means runs whose points lie nearest to their centres.
 
     Of many points a sample finds the centres from which one run goes on with all.
     """
     if features.n > SAMPLE:
         few = features.take(np.sort(rng.choice(features.n, SAMPLE, replace=False)))
-        found = best_k_means(few, clusters, rng).argmax(axis=1)
-        return k_means(features, clusters, rng, FOLLOWING, _centres(few, found, clusters)[0])
-    runs = (k_means(features, clusters, rng) for _ in range(RUNS))
-    return max(while_time(runs), key=lambda gains: float(gains.max(axis=1).sum()))
+        found = best_k_means(few, clusters, rng, runs).argmax(axis=1)
+        return k_means(features, clusters, rng, FOLLOWING, centres_of(few, found, clusters)[0])
+    found = (k_means(features, clusters, rng) for _ in range(runs))
+    return max(while_time(found), key=lambda gains: float(gains.max(axis=1).sum()))
 
 
-def _centres(features: FeatureOperator, assigned: IntArray, clusters: int) -> tuple[FloatArray, FloatArray]:
+def centres_of(features: FeatureOperator, assigned: IntArray, clusters: int) -> tuple[FloatArray, FloatArray]:
     """Return the (k, r) means of clusters and their (k,) sizes."""
     inside = (assigned[:, None] == np.arange(clusters)).astype(float)
     sizes = inside.sum(axis=0)
@@ -70,13 +70,14 @@ def _centres(features: FeatureOperator, assigned: IntArray, clusters: int) -> tu
 
 def _seeds(features: FeatureOperator, norms: FloatArray, clusters: int, rng: np.random.Generator) -> FloatArray:
     """Return (k, r) centres: each a point drawn in proportion to its squared distance to those before."""
-    centres = features.rows(rng.integers(features.n, size=1))
+    centres = [features.rows(rng.integers(features.n, size=1))]
+    distance = np.full(features.n, np.inf)
     while len(centres) < clusters:
-        distance = np.maximum(-_gains(features, norms, centres).max(axis=1), 0.0)
-        total = distance.sum()
-        point = rng.choice(features.n, size=1, p=distance / total if total > 0 else None)
-        centres = np.vstack([centres, features.rows(point)])
-    return centres
+        distance = np.minimum(distance, np.maximum(-_gains(features, norms, centres[-1])[:, 0], 0.0))
+        total = np.cumsum(distance)
+        drawn = np.minimum(np.searchsorted(total, rng.random(1) * total[-1], side="right"), features.n - 1)
+        centres.append(features.rows(drawn if total[-1] > 0 else rng.integers(features.n, size=1)))
+    return np.vstack(centres)
 
 
 def _gains(features: FeatureOperator, norms: FloatArray, centres: FloatArray) -> FloatArray:

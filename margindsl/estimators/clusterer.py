@@ -20,6 +20,7 @@ from margindsl.estimators.models import AUTO, bounding, cluster_codes, known_lab
 from margindsl.estimators.spatial_sign import SpatialSign
 from margindsl.features.points import is_lazy
 from margindsl.labelset import Names
+from margindsl.selection.stability import MOST
 from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
 
 
@@ -29,8 +30,9 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
 
     Parameters
     ----------
-    n_clusters : int
-        Number of clusters; with one every point is in cluster 0, and nothing is solved.
+    n_clusters : int or "auto"
+        Number of clusters; with one every point is in cluster 0, and nothing is solved. "auto" takes the one of one to
+        twelve whose clusters, in the view, come again in other points: `md.select_clusters`.
     model : str, callable or None
         The name of a recipe (``"odmc"``, ``"cpmmc"``, ``"cpm3c"``, …), a function ``model(X, **parameters)`` that
         returns a `Problem`, or None: optimal margin distribution clustering, ½‖w‖² + λ (n / tr K) mean ρ(γ) with
@@ -85,6 +87,9 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
     left_out_ : int
         Number of links to points that were not there.
     view_ : transformer or None
+    n_clusters_ : int
+    stability_ : Stability or None
+        Of ``n_clusters="auto"`` the table of the choice.
     solution_ : Solution
     problem_ : Problem
     n_iter_ : int
@@ -107,11 +112,13 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
     held_: BoolArray
     left_out_: int
     view_: Any
+    n_clusters_: int
+    stability_: md.Stability | None
     value_: float
     bound_: float
     gap_: float
 
-    def __init__(self, n_clusters: int = 2, *, model: Any = None, view: Any = "auto", lam: Any = "auto",
+    def __init__(self, n_clusters: Any = 2, *, model: Any = None, view: Any = "auto", lam: Any = "auto",
                  balance: Any = "auto", min_size: Any = None, max_size: Any = None, kernel: Any = "auto",
                  parameters: dict[str, Any] | None = None, optimise: bool = False, relaxation: Any = None,
                  solver: Any = None, tol: float = 1e-6, time_limit: float | None = None, warm_start: Any = False,
@@ -160,9 +167,14 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         must_link, cannot_link = points.links(must_link, "must_link"), points.links(cannot_link, "cannot_link")
         labels, groups = points.values(labels, "labels"), points.values(groups, "groups")
         self.left_out_ = points.left_out
-        n, k = X.shape[0], self.n_clusters
+        n, self.view_ = X.shape[0], self._new_view()
+        auto = isinstance(self.n_clusters, str) and self.n_clusters == AUTO
+        seen = X if self.view_ is None or self.n_clusters == 1 else self.view_.fit_transform(X)
+        self.stability_ = self._stability(seen, labels, cannot_link) if auto else None
+        k = self.n_clusters if self.stability_ is None else self.stability_.clusters
         if isinstance(k, bool) or not isinstance(k, Integral) or k <= 0:
-            raise DeclarationError(f"n_clusters={k!r}: expected a positive integer")
+            raise DeclarationError(f"n_clusters={k!r}: expected a positive integer, or 'auto'")
+        self.n_clusters_ = int(k)
         if k > n:
             raise DeclarationError(f"n_samples={n} should be >= n_clusters={k}")
         weights, codes = mean_one(weights_of(sample_weight, n)), _codes(labels, n, int(k))
@@ -178,8 +190,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
             return self
         if not isinstance(self.optimise, (bool, np.bool_)):
             raise DeclarationError(f"optimise={self.optimise!r}: expected True or False")
-        self.view_ = self._new_view()
-        X = X if self.view_ is None else self.view_.fit_transform(X)
+        X = seen
         sized = self.min_size is not None or self.max_size is not None
         free = sized and self.model is None and isinstance(self.balance, str)
         problem = make_problem(self.model, X, int(k), self.parameters, {
@@ -237,6 +248,23 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         if self.view is not None and not hasattr(self.view, "fit_transform"):
             raise DeclarationError(f"view={self.view!r}: expected 'auto', None, or a transformer such as SpatialSign()")
         return None if self.view is None else clone(self.view)
+
+    def _stability(self, X: Any, labels: Any, cannot_link: Any) -> md.Stability:
+        """Return how stable the numbers of clusters are that known labels, links and sizes allow."""
+        if self._is_pairwise or isinstance(self.kernel, md.Precomputed):
+            raise DeclarationError("n_clusters='auto' looks at points, and kernel='precomputed' gives none; give a "
+                                   "number")
+        n = X.shape[0]
+        low, high = _counts(self.min_size, n, "min_size"), _counts(self.max_size, n, "max_size")
+        if np.ndim(low) or np.ndim(high):
+            raise DeclarationError("n_clusters='auto': sizes are one a cluster, so that their number is known; give it")
+        known = pd.to_numeric(pd.Series([] if labels is None else np.asarray(labels)), errors="coerce").max()
+        least = max(1 if cannot_link is None else 2, 1 if pd.isna(known) else int(known) + 1)
+        allowed = [k for k in range(least, max(least, min(MOST, n // 4)) + 1) if k * (low or 0) <= n <= k * (high or n)]
+        if not allowed:
+            raise DeclarationError(f"n_clusters='auto': no number of clusters from {least} to {MOST} goes with "
+                                   f"min_size={self.min_size!r}, max_size={self.max_size!r}; give a number")
+        return md.select_clusters(X, allowed, random_state=generator(self.random_state))
 
     def _seen(self, X: Any) -> Any:
         return X if self.view_ is None else self.view_.transform(X)

@@ -1,5 +1,6 @@
-"""Choose kernel, weight or answer without labels: by how well held-out margins are predicted."""
+"""Choose without labels: kernel, weight or answer by held-out margins, the number of clusters by stability."""
 
 from margindsl.selection.prediction import held_out_losses, judges_of, select
+from margindsl.selection.stability import Stability, select_clusters
 
-__all__ = ["held_out_losses", "judges_of", "select"]
+__all__ = ["Stability", "held_out_losses", "judges_of", "select", "select_clusters"]

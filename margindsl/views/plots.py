@@ -318,6 +318,28 @@ def path(values: Sequence[float], solutions: Sequence[Any], ax: Any = None, *, n
     return ax
 
 
+def stability(chosen: Any, ax: Any = None) -> Any:
+    """Draw the score and the agreement of two halves against the number of clusters.
+
+    Parameters
+    ----------
+    chosen : Stability
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    ax = axes_of(ax)
+    frame = chosen.to_frame()
+    ax.errorbar(frame.clusters, frame.score, frame.deviation, marker="o", color=COLOURS[1], label="score (nats)")
+    ax.plot(frame.clusters, frame.agreement, marker="s", color=COLOURS[0], label="agreement (adjusted Rand index)")
+    ax.axvline(chosen.clusters, linestyle="--", color=BESIDE, label=f"chosen: {chosen.clusters}")
+    ax.set(xlabel="number of clusters", ylabel="stability", xticks=frame.clusters)
+    ax.legend()
+    return ax
+
+
 def _pairs(ax: Any, positions: Any, solutions: Sequence[Any], line: str = "") -> None:
     """Draw value, bound and the gap between at every position."""
     values, bounds = (np.array([getattr(s, what) for s in solutions]) for what in ("value", "bound"))
@@ -331,4 +353,5 @@ def _pairs(ax: Any, positions: Any, solutions: Sequence[Any], line: str = "") ->
 
 SOLUTION = {plot.__name__: plot for plot in (margins, profile, boundary, convergence, label_matrix)}
 
-__all__ = ["SOLUTION", "boundary", "comparison", "convergence", "label_matrix", "margins", "path", "profile"]
+__all__ = ["SOLUTION", "boundary", "comparison", "convergence", "label_matrix", "margins", "path", "profile",
+           "stability"]
