@@ -84,10 +84,10 @@ CASES = {
 def test_values_are_those_of_an_interior_point_method(case, loss):
     form = lifted(n=16, r=3, loss=LOSSES[loss], **CASES[case])
     expected = Clarabel().solve(form, Budget(tol=1e-8))
-    raw = BurerMonteiro().solve(form, Budget(tol=2e-5))
+    # where a sum is to vanish, κ grows without end: the dual is not attained
+    raw = BurerMonteiro().solve(form, Budget(tol=1e-4 if case == "vanishing balance" else 2e-5))
     bound = repair_lift(form, raw).bound
     assert raw.objective == pytest.approx(expected.objective, rel=1e-4)
-    # where a sum is to vanish, κ grows without end: the dual is not attained
     assert bound == pytest.approx(expected.objective, rel=3e-4 if case == "vanishing balance" else 1e-4)
     assert bound <= expected.objective * (1 + 1e-6)
     V = raw["V"]
