@@ -68,7 +68,8 @@ class SpatialSign(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             self.location_, deviations = np.zeros(X.shape[1]), np.sqrt(X.multiply(X).mean(axis=0))
         else:
             self.location_, deviations = (np.asarray(x, dtype=float) for x in (X.mean(axis=0), X.std(axis=0)))
-        self.scale_ = np.where(deviations > 0, self.deviations * deviations, np.inf)
+        self.scale_ = np.full(deviations.shape, np.inf)
+        np.multiply(self.deviations, deviations, where=deviations > 0, out=self.scale_)
         self.centre_ = np.zeros(X.shape[1])
         if not issparse(X):
             bent = map_chunks(self._bend, X, X.shape[1:], X.dtype) if is_lazy(X) else self._bend(X)

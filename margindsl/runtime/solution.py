@@ -313,7 +313,7 @@ class Solution:
 
         Parameters
         ----------
-        kind : {"margins", "profile", "boundary", "convergence", "label_matrix"}
+        kind : {"margins", "profile", "boundary", "convergence", "label_matrix", "features"}
             A function of `margindsl.views.plots`.
         ax : matplotlib axes, optional
         **options

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError
+from margindsl.features import Linear
+from margindsl.features.kernels import as_kernel
+from margindsl.features.points import row_blocks
 from margindsl.labelset import Names
 from margindsl.language.printing import margin_text
 from margindsl.typing import BoolArray, FloatArray
@@ -47,6 +50,7 @@ def declared(solution: Any, what: str) -> Any:
     return found
 
 
+SHUFFLED = 200  # columns that are replaced in turn under a kernel
 DRAWN = 2_000  # points, of a cluster or in a matrix, above which a sample is drawn
 
 
@@ -351,7 +355,68 @@ def _pairs(ax: Any, positions: Any, solutions: Sequence[Any], line: str = "") ->
     ax.set_ylabel("objective")
 
 
-SOLUTION = {plot.__name__: plot for plot in (margins, profile, boundary, convergence, label_matrix)}
+def influences(solution: Any) -> FloatArray:
+    """Return how far decision values move, on the mean, when a column is replaced by its mean: (d,) numbers.
 
-__all__ = ["SOLUTION", "boundary", "comparison", "convergence", "label_matrix", "margins", "path", "profile",
-           "stability"]
+    Parameters
+    ----------
+    solution : Solution
+        Of more than 200 columns where its kernel is linear: then the number is |w_j| times the mean deviation.
+    """
+    plane = declared(solution, "its points").hyperplane
+    X, linear = plane.X, isinstance(as_kernel(plane.kernel), Linear)
+    if X is None or not (linear or X.shape[1] <= SHUFFLED):
+        raise DeclarationError("the influence of columns is known of points of a linear kernel, or of up to "
+                               f"{SHUFFLED} columns")
+    n, d = X.shape
+    mean = np.asarray(X.mean(axis=0), dtype=float).reshape(1, d)
+    if linear:
+        steps = np.concatenate([solution.decision_function(mean + np.eye(d)[block]) for block in row_blocks(d, d)])
+        slopes = (steps - solution.decision_function(mean)).reshape(d, -1)
+        if hasattr(X, "tocsc"):  # |x - m| of the entries, and m of the zeros
+            X, m = X.tocsc(), mean[0]
+            entries = np.add.reduceat(np.append(np.abs(X.data - np.repeat(m, np.diff(X.indptr))), 0.0), X.indptr[:-1])
+            entries[np.diff(X.indptr) == 0] = 0.0
+            far = (entries + (n - np.diff(X.indptr)) * np.abs(m)) / n
+        else:
+            far = np.abs(np.asarray(X) - mean).mean(axis=0)
+        return np.asarray(np.linalg.norm(slopes, axis=1) * far)
+    points, found = _dense(X, np.arange(n)[:: max(1, n // DRAWN)]), np.zeros(d)
+    decided = solution.decision_function(points).reshape(len(points), -1)
+    for column in range(d):
+        moved = points.copy()
+        moved[:, column] = mean[0, column]
+        change = solution.decision_function(moved).reshape(len(points), -1) - decided
+        found[column] = np.linalg.norm(change, axis=1).mean()
+    return found
+
+
+def features(solution: Any, ax: Any = None, *, names: Sequence[str] | None = None, most: int = 12) -> Any:
+    """Draw the influence of the columns on the decision values, greatest first: see `influences`.
+
+    Parameters
+    ----------
+    solution : Solution
+    ax : matplotlib axes, optional
+    names : sequence of str, optional
+        Of the columns; those of the data frame if not given.
+    most : int
+        Columns drawn.
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    found = influences(solution)
+    named = names if names is not None else solution.column_names or [f"column {j}" for j in range(len(found))]
+    ax = axes_of(ax)
+    first = np.argsort(-found, kind="stable")[:most][::-1]
+    ax.barh([str(named[j]) for j in first], found[first], color=COLOURS[1])
+    ax.set(xlabel="mean change of the decision value without the column")
+    return ax
+
+
+SOLUTION = {plot.__name__: plot for plot in (margins, profile, boundary, convergence, label_matrix, features)}
+
+__all__ = ["SOLUTION", "boundary", "comparison", "convergence", "features", "influences", "label_matrix", "margins",
+           "path", "profile", "stability"]
