@@ -289,7 +289,10 @@ class Proof(SimpleNamespace):
         With duals u of decided points, value >= sum min(h + ux) + |w - H/norm|^2/2 - H'H/norm/2, H = sum u y phi.
         """
         u, code = self.inner[number], B.own[z][B.component] * B.sign
-        low, v, _ = self.least(u, 0 * u, self.tangents[number])
+        try:
+            low, v, _ = self.least(u, 0 * u, self.tangents[number])
+        except ValueError:  # duals that prove nothing, as zeros of linear losses, hold nothing
+            return np.multiply.outer([-np.inf, np.inf], np.ones(len(u)))
         need(not np.any(v * (code == 0)), "duals of what is decided use open labels")
         H, size = (code * v) @ self.columns, np.abs(v) @ self.magnitudes
         parts = abs(self.known) + abs(self.constant) + abs(low), size**2 @ (1 / self.norm)
