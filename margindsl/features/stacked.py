@@ -103,7 +103,7 @@ class Blocks(FeatureOperator):
         scaled = np.concatenate([c * w for c, w in zip(self.factors, self._split(W))])
         return Blocks(self.bases, (1.0,) * len(self.bases), self.view, self.view), scaled
 
-    def _per_point(self) -> list[float]:
+    def per_point(self) -> list[float]:
         """Return how often the decision values of hyperplanes count at new points."""
         held = [S.data if S.nnz else np.ones(1) for S in self.view]
         return [float(x[0]) if np.all(x == x[0]) else 1.0 for x in held]
@@ -119,13 +119,13 @@ class Blocks(FeatureOperator):
     def transform(self, X_new: Any) -> FloatArray:
         parts = self._given(X_new)
         found = [None if x is None else c * base.transform(x)
-                 for base, c, x in zip(self.bases, self._per_point(), parts)]
+                 for base, c, x in zip(self.bases, self.per_point(), parts)]
         m = next(len(x) for x in found if x is not None)
         return np.hstack([np.zeros((m, base.rank)) if x is None else x for base, x in zip(self.bases, found)])
 
     def apply_to(self, X_new: Any, W: FloatArray) -> FloatArray:
         return sum(c * base.apply_to(x, w) for base, c, x, w in zip(  # type: ignore[return-value]
-            self.bases, self._per_point(), self._given(X_new), self._split(W)) if x is not None)
+            self.bases, self.per_point(), self._given(X_new), self._split(W)) if x is not None)
 
 
 class Stacked(FeatureOperator):

@@ -204,8 +204,6 @@ def written(solution: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     basis = solution.basis
     if basis is None:
         return {}, {}
-    if getattr(getattr(basis, "declaration", None), "rows", None) is not None:
-        return {"unproved": "a proof with rows of pairs is not written to files"}, {}
     if not isinstance(basis, Basis):
         return dict(basis.header), dict(basis.arrays)
     stated, program = basis.stated(solution), basis.program()

@@ -14,6 +14,7 @@ from margindsl.features.dense import DenseFeatures
 from margindsl.features.derived import AffineFeatures
 from margindsl.features.maps import ColumnMap, LandmarkMap, LinearMap, Whitening
 from margindsl.features.sparse import SparseFeatures
+from margindsl.features.stacked import Blocks
 from margindsl.host.files import FOREIGN
 
 ENTRIES = 4_000_000  # of all arrays of a map
@@ -25,6 +26,12 @@ def stored_map(features: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return header and arrays of the map of features, empty where it is of no known kind, or too great."""
     header: dict[str, Any] = {}
     arrays: dict[str, Any] = {}
+    if isinstance(features, Blocks):  # of every hyperplane its own, arrays with its number
+        maps = [stored_map(base) for base in features.bases]
+        arrays = {f"{name}_{number}": x for number, (_, own) in enumerate(maps) for name, x in own.items()}
+        whole = all(own for own, _ in maps) and sum(x.size for x in arrays.values()) <= ENTRIES
+        return ({"kind": "blocks", "parts": [own for own, _ in maps], "factors": features.per_point(),
+                 "ends": features.ends.tolist()}, arrays) if whole else ({}, {})
     if isinstance(features, AffineFeatures):
         header["affine"] = {"factor": features.factor, "constant": features.constant}
         arrays |= {"map_matrix": features.matrix_map, "map_shift": features.shift}
@@ -66,6 +73,13 @@ def read_map(header: Any, arrays: dict[str, Any], rank: int, path: Any) -> Any:
         return None
     held = {name: arrays[name] for name in NAMES if name in arrays}
     try:
+        if header["kind"] == "blocks":
+            ends = header["ends"]
+            bases = [read_map(own, {name: arrays[f"{name}_{number}"] for name in NAMES if f"{name}_{number}" in arrays},
+                              ends[number + 1] - ends[number], path) for number, own in enumerate(header["parts"])]
+            empty = tuple(sp.csr_array(np.full((1, 1), float(c)))[:0] for c in header["factors"])
+            view = tuple(sp.csr_array([[float(c)]]) for c in header["factors"])
+            return Blocks(tuple(bases), (1.0,) * len(bases), empty, view)
         if any(x.dtype.kind not in "if" or not np.all(np.isfinite(x)) for x in held.values()):
             raise ValueError("an array of the map holds something other than finite numbers")
         mean, affine = held.get("map_mean"), header.get("affine")

@@ -365,13 +365,14 @@ class Solution:
             "origin": dict(self.origin), "column_names": self.column_names,
             "history": [vars(record) for record in self.history]}
         labels, decision = codes_of(self.labels, self.decision)
-        arrays: dict[str, Any] = {"labels": labels, "weights": self.weights, "decision": decision}
+        proof, proved = written(self)
+        own = "own_" if len(proved.get("labels", labels)) > len(labels) else ""  # a proof has rows beyond the points
+        arrays: dict[str, Any] = {f"{own}labels": labels, "weights": self.weights, f"{own}decision": decision}
         if self.label_weights is not None:
             arrays |= {"labellings": self.label_weights[0], "mixture": self.label_weights[1]}
         if self.label_factor is not None:
             arrays["label_factor"] = self.label_factor
         header["map"], mapped = stored_map(self._point_map if self.features is None else self.features)
-        proof, proved = written(self)
         write_proof(path, proof | header, proved | arrays | mapped)
 
     @classmethod
@@ -397,7 +398,8 @@ class Solution:
         """
         header, arrays, proof = read_stored(path)
         header["bias"] = np.asarray(header["bias"], dtype=float)[()]
-        names, decision = Names(max(2, arrays["decision"].shape[1])), arrays["decision"]
+        labels, decision = (arrays.get(f"own_{name}", arrays[name]) for name in ("labels", "decision"))
+        names = Names(max(2, decision.shape[1]))
         decision, features = decision.reshape(len(decision), *arrays["weights"].shape[1:]), None
         if problem is not None:
             features = features_of(problem, arrays["weights"], header["bias"], decision)
@@ -405,7 +407,7 @@ class Solution:
         mixture = (arrays["labellings"], arrays["mixture"]) if "mixture" in arrays else None
         origin = header.get("origin", {}) | ({"unproved": header["unproved"]} if "unproved" in header else {})
         return judged(path, cls(
-            names.written(arrays["labels"]), header["value"], header["bound"], header["estimate"],
+            names.written(labels), header["value"], header["bound"], header["estimate"],
             Status[header["state"]], arrays["weights"], header["bias"], decision, header["scalars"], features,
             label_weights=mixture, label_factor=arrays.get("label_factor"), timings=header["timings"],
             message=header["message"], relaxation=header["relaxation"], solver=header["solver"],

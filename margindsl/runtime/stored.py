@@ -17,14 +17,14 @@ from margindsl.proof.check import FORMAT, VERSION, Report, check
 from margindsl.proof.export import agree, codes_of, with_ones
 from margindsl.proof.files import read_proof
 from margindsl.runtime.judging import declaration_of
-from margindsl.runtime.maps import NAMES
 from margindsl.runtime.presolve import first_other, mapped
 from margindsl.typing import FloatArray
 
 HEADER = ("value", "bound", "estimate", "state", "bias", "scalars", "timings", "message", "relaxation", "solver")
 ROUND = {"seconds", "stage", "iteration", "value", "bound"}
 ARRAYS = ("labels", "weights", "decision")
-OWN = ("weights", "labellings", "mixture", "label_factor", *NAMES)  # arrays of a solution that are no part of its proof
+# Arrays of a solution that are no part of its proof.
+OWN = ("weights", "own_labels", "own_decision", "labellings", "mixture", "label_factor")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,14 @@ class StoredProof:
         header = {**self.header, "value": solution.value, "bound": solution.bound, "state": solution.state.name,
                   "bias": np.asarray(solution.bias).tolist()}
         labels, decision = codes_of(solution.labels, solution.decision)
-        report = check(header, {**self.arrays, "labels": labels, "decision": decision})
+        n, stated, several = len(labels), self.arrays, "block0_data" in self.arrays
+        if len(stated["labels"]) == n:
+            stated = {**stated, "labels": labels, "decision": decision}
+        report = check(header, stated)
+        if np.any(stated["labels"][:n] != labels) or not (several or np.array_equal(stated["decision"][:n], decision)):
+            report.failures.append("labels or decision values are not those of the value")
+        if several and solution.features is None:
+            report.unverified.append("decision values of points, sums over several hyperplanes")
         w, scalars = (self.arrays.get(name, np.zeros(0)) for name in ("w", "scalars"))
         if len(w) and not np.array_equal(w[: len(solution.weights)].ravel(), solution.weights.ravel()):
             if self.header.get("own_weights", True):
@@ -74,7 +81,8 @@ def read_stored(path: str | Path) -> tuple[dict[str, Any], dict[str, Any], Store
             f"Solution.load: {path} is no saved solution; expected a .npz file that Solution.save wrote")
     if "format" not in header:
         return header, arrays, None
-    return header, arrays, StoredProof(header, {name: x for name, x in arrays.items() if name not in OWN})
+    return header, arrays, StoredProof(header, {name: x for name, x in arrays.items()
+                                        if name not in OWN and not name.startswith("map_")})
 
 
 def _is_whole(header: dict[str, Any], arrays: dict[str, Any]) -> bool:

@@ -86,7 +86,8 @@ def test_every_relaxation_bounds_them(model, bounded, tmp_path):
     assert np.allclose(sum(parts), found.decision) and np.allclose(np.concatenate(found.w), found.weights)
     assert np.allclose(Z1 @ found.w[0], parts[0]) or model is summed
     found.save(tmp_path / "views.npz")
-    loaded = md.Solution.load(tmp_path / "views.npz", problem)
+    alone, loaded = (md.Solution.load(tmp_path / "views.npz", *more) for more in ((), (problem,)))
+    assert np.allclose(alone.decision_function([X1, X2]), found.decision) and not loaded.unverified and loaded.verify()
     assert np.array_equal(loaded.predict([X1[:2], X2[:2]]), found.predict([X1[:2], X2[:2]]))
     warm = problem.solve("alternating", warm_start=found, random_state=0)
     assert warm.value <= found.value + 1e-9

@@ -124,4 +124,5 @@ def test_what_has_no_pairs_is_refused(tmp_path):
     solution = problem.solve("exact")
     solution.save(tmp_path / "soft.npz")
     loaded = md.Solution.load(tmp_path / "soft.npz")
-    assert loaded.unverified and np.array_equal(loaded.labels, solution.labels)
+    assert loaded.status == "optimal" and not loaded.unverified and loaded.verify()
+    assert np.array_equal(loaded.labels, solution.labels)
