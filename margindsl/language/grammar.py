@@ -61,7 +61,7 @@ NO_REGULARISER = Rule(
     "has no regulariser: the hyperplane {plane} would not be determined",
     "Add md.sq_norm(f) / 2 of every hyperplane.")
 BLOCK_BIAS = Rule(
-    "has a free bias beside other hyperplanes, or rows without a label",
+    "has a free bias beside other hyperplanes, or in sums of decision values that do not contain it once",
     "Declare md.Hyperplane(X, bias='penalised').")
 BLOCK_ORTHOGONAL = Rule(
     "is about one hyperplane of several",

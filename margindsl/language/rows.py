@@ -124,8 +124,10 @@ def with_blocks(declared: Any, table: RowTable, ridges: dict[Any, float], condit
     labels, n, P = declared.labels, declared.labels.n, len(table.parents)
     if declared.orthogonal:
         raise grammar.BLOCK_ORTHOGONAL.broken_by("md.orthogonal")
-    for plane in declared.planes:
-        if plane.bias is True:
+    for plane, block in zip(declared.planes, table.blocks):  # a free bias is one number in all rows, in no square
+        held, squares = np.diff(block.indptr) > 0, [x.weights(plane) @ np.ones(plane.n) for *_, x in declared.manifolds]
+        if plane.bias is True and (len(declared.planes) > 1 or np.any((block @ np.ones(plane.n))[held] != 1)
+                                   or any(map(np.any, squares))):
             raise grammar.BLOCK_BIAS.broken_by(plane)
     new, own = n + np.arange(P), table.parents >= 0
     decision, positions = [], iter(table.positions[len(table.positions) - len(conditions.decision_rows()):])

@@ -181,7 +181,7 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     own = slice(0, program.n if rows is None else rows.labels.n)  # what lies beyond the points is not the user's
     beyond = decision[own.stop:]
     if rows is not None and rows.blocks:  # of points over all hyperplanes
-        beyond, decision = decision, read(features.apply(weights)).reshape(own.stop, *decision.shape[1:])
+        beyond, decision = decision, read(features.apply(weights)).reshape(own.stop, *decision.shape[1:]) + bias
     mixture = found.label_weights
     if mixture is not None:  # one of label matrices, which know no names: each is renamed by itself
         mixture = np.array([names.written(canonical(program, row)[row])[own] for row in mixture[0]]), mixture[1]

@@ -158,3 +158,42 @@ def test_features_are_views(monkeypatch):
     assert viewed.value == pytest.approx(held.value, rel=1e-8) and viewed.verify()
     phi = problem.program().normal.declared.features
     assert np.allclose(phi.gram(), phi.toarray().T @ phi.toarray()) and not phi.base.is_dense
+
+
+def test_a_free_bias_of_points_with_and_without_labels():
+    y, c = md.Labels(N), md.Hyperplane(np.vstack([X1, X2[:2, :2]]), bias=True, centre=False)
+    objective = md.sq_norm(c) / 2 + 2 * md.sum(md.hinge(y * c[:N])) + md.sum(md.pos(abs(c[N:]) - 0.1)) + md.sum(
+        (c[1:3] - c[3:5]) ** 2)
+    problem = md.Problem(md.Minimize(objective), [abs(md.sum(y)) <= 2, y[0] == 1])
+
+    def value(z):
+        w, b = cp.Variable(2), cp.Variable()
+        f = np.vstack([X1, X2[:2, :2]]) @ w + b
+        return cp.Problem(cp.Minimize(squared(w) + 2 * cp.sum(cp.pos(1 - cp.multiply(z, f[:N]))) + cp.sum(
+            cp.pos(cp.abs(f[N:]) - 0.1)) + cp.sum_squares(f[1:3] - f[3:5]))).solve("CLARABEL")
+
+    least = min(value(z) for z in map(np.array, product((-1, 1), repeat=N)) if abs(z.sum()) <= 2 and z[0] == 1)
+    for relaxation in ("exact", "alternating", "cccp"):
+        found = problem.solve(relaxation, random_state=0)
+        assert found.bound <= least + 1e-6 and found.value >= least - 1e-6 and found.verify(), relaxation
+        assert np.allclose(found.decision, found.decision_function(X1))
+        assert relaxation != "exact" or found.value == pytest.approx(least, abs=1e-6)
+
+
+def test_squares_of_codes_of_several_clusters():
+    """DIFFRAC of three clusters: |c_y - V'phi|^2 is 1 - 2 gamma + |V'phi|^2."""
+    n, y, f = 5, md.Labels(5, clusters=3), md.Hyperplane(X1[:5])
+    g = md.margin(y, f, coding="simplex")
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(1 - 2 * g) + md.sum(md.square(f))),
+                         [md.sizes(y, at_least=1)])
+    Z, codes = X1[:n] - X1[:n].mean(axis=0), simplex_codes(3)
+
+    def value(z):
+        V = np.linalg.solve(np.eye(2) + 2 * Z.T @ Z, 2 * Z.T @ codes[z])
+        return np.sum(V**2) / 2 + np.sum((codes[z] - Z @ V) ** 2)
+
+    least = min(value(z) for z in map(np.array, product(range(3), repeat=n)) if len(set(z)) == 3)
+    for relaxation in ("exact", "sdp", "alternating"):
+        found = problem.solve(relaxation, random_state=0)
+        assert found.bound <= least + 1e-6 and found.value >= least - 1e-6 and found.verify(), relaxation
+        assert relaxation != "exact" or found.value == pytest.approx(least, abs=1e-6)
