@@ -171,14 +171,18 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def check_columns(X: Any, names: tuple[str, ...] | None) -> None:
+def check_columns(X: Any, names: tuple[Any, ...] | None) -> None:
     """Raise if a DataFrame names other columns than the points had, or the same in another order.
 
     Parameters
     ----------
     names : tuple of str or None
-        Of the points; None where they had none, and nothing is compared.
+        Of the points; None where they had none, and nothing is compared; of several hyperplanes a tuple.
     """
+    if names and isinstance(X, (list, tuple)) and not all(isinstance(name, str) for name in names):
+        for points, own in zip(X, names):
+            check_columns(points, own)
+        return
     given = column_names(X)
     if names is None or given is None or given == names:
         return

@@ -114,6 +114,9 @@ class Blocks(FeatureOperator):
             raise DeclarationError(f"new points of {len(self.bases)} hyperplanes are a list of as many arrays, in the "
                                    "order of problem.hyperplanes, None for those whose decision values are left "
                                    "out: solution.predict([X1, X2])")
+        counts = {np.shape(x)[0] for x in parts if x is not None}
+        if len(counts) > 1:
+            raise DeclarationError(f"new points of several hyperplanes have {sorted(counts)} rows; give as many")
         return list(parts)
 
     def transform(self, X_new: Any) -> FloatArray:

@@ -40,7 +40,7 @@ MAXIMUM = Rule(
     "takes the maximum of a concave function, which is not convex",
     "Take md.maximum of convex functions of the margin.")
 ONE_MARGIN = Rule(
-    "mixes several margins, or a margin and a scalar, in one non-linear function",
+    "mixes margins of several points, or a margin and a scalar or decision values, in one non-linear function",
     "A loss is a function of one affine combination, such as md.pos(s - g).")
 BARE_DECISION = Rule(
     "uses decision values of {clusters} clusters, a vector a point, outside a margin",

@@ -99,6 +99,12 @@ class Declaration:
         return self.hyperplane.bias is True
 
     @property
+    def column_names(self) -> tuple[Any, ...] | None:
+        """Return the names of the columns of the points, of several hyperplanes a tuple of those of each."""
+        names = tuple(plane.column_names for plane in self.planes)
+        return names[0] if len(names) == 1 else names if any(names) else None
+
+    @property
     def own_labels(self) -> Labels:
         """Return the labels of the points, without those of further rows."""
         return self.labels if self.rows is None else self.rows.labels

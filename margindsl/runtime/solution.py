@@ -115,7 +115,7 @@ class Solution:
         What `verify` judges it by: the problem as declared, or the proof in its file.
     unverified : str
         What of a loaded solution could not be verified.
-    column_names : tuple of str or None
+    column_names : tuple of str or None, of several hyperplanes a tuple of those
         Of the DataFrame the points were; new points must have the same.
     origin : mapping
         What was solved and how: the formula, its parameters, the options of the solve, versions of packages.
@@ -142,7 +142,7 @@ class Solution:
     coding: str = "binary"
     basis: Any = None
     unverified: str = ""
-    column_names: tuple[str, ...] | None = None
+    column_names: tuple[Any, ...] | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
     _point_map: Any = None  # of a loaded solution, features of no point
 
@@ -414,12 +414,12 @@ class Solution:
             coding=header.get("coding", "binary"), basis=proof, origin=origin,
             _point_map=None if problem is not None else read_map(
                 header.get("map"), arrays, len(arrays["weights"]), path),
-            column_names=_names(header.get("column_names")) if problem is None else problem.hyperplane.column_names,
+            column_names=_names(header.get("column_names")) if problem is None else problem.lower().column_names,
             history=tuple(Record(**record) for record in header.get("history", ()))), replace)
 
 
-def _names(given: Any) -> tuple[str, ...] | None:
-    return tuple(map(str, given)) if isinstance(given, list) else None
+def _names(given: Any) -> tuple[Any, ...] | None:
+    return tuple(_names(x) if isinstance(x, list) else x for x in given) if isinstance(given, list) else None
 
 
 def _decided(features: Any, weights: FloatArray, bias: FloatArray | float, X: Any) -> FloatArray:

@@ -207,7 +207,7 @@ def judged(solution: Solution, program: MarginProgram, weights: FloatArray, scal
     if program.source is None:
         return solution
     solution = replace(solution, basis=Basis(program.source, weights, np.asarray(scalars, dtype=float), tol, beyond),
-                       column_names=program.source.hyperplane.column_names if len(program.source.planes) == 1 else None)
+                       column_names=program.source.column_names)
     return checked(solution, program, proof, least)
 
 

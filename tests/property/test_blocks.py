@@ -4,6 +4,7 @@ from itertools import product
 
 import cvxpy as cp
 import numpy as np
+import pandas as pd
 import pytest
 
 import margindsl as md
@@ -114,6 +115,20 @@ def test_points_of_several_tasks_and_points_without_labels():
     assert len(problem.lower().rows.parents) == N and found.labels.shape == (N,)  # rows of points need no copies
     with pytest.raises(DeclarationError, match="a list of as many arrays"):
         found.predict(X1)
+    with pytest.raises(DeclarationError, match=r"have \[2, 3\] rows"):
+        found.predict([X1[:3], X1[:2], None])
+
+
+def test_views_have_names_of_their_own_columns(tmp_path):
+    y, a, b = md.Labels(N), md.Hyperplane(X1), md.Hyperplane(pd.DataFrame(X2, columns=list("uvw")))
+    losses = md.mean(md.hinge(y * a) + md.hinge(y * b))
+    problem = md.Problem(md.Minimize(md.sq_norm(a) + md.sq_norm(b) + 3 * losses), [abs(md.sum(y)) <= 2])
+    found = problem.solve("alternating", random_state=0)
+    found.save(tmp_path / "named.npz")
+    for solution in (found, md.Solution.load(tmp_path / "named.npz")):
+        assert np.array_equal(solution.predict([X1, b.X]), np.sign(found.decision))
+        with pytest.raises(DeclarationError, match="in another order"):
+            solution.predict([X1, pd.DataFrame(X2, columns=list("uvw"))[["w", "u", "v"]]])
 
 
 @pytest.mark.parametrize("coding", ["simplex", "crammer-singer"])
