@@ -15,8 +15,8 @@ _ROOMS: dict[str, tuple[str, ...]] = {
     "margindsl.language": (
         "Expression", "Hyperplane", "Labels", "Minimize", "Parameter", "Scalar", "cannot_link", "count",
         "epsilon_insensitive", "hinge", "huber", "logistic", "manifold", "margin", "max", "maximum", "mean",
-        "mean_variance", "min", "minimum", "must_link", "odm", "orthogonal", "plq", "pos", "sizes", "sq_norm", "square",
-        "squared_hinge", "sum", "var"),
+        "mean_variance", "min", "minimum", "must_link", "norm", "odm", "orthogonal", "plq", "pos", "sizes", "sq_norm",
+        "square", "squared_hinge", "sum", "var"),
     "margindsl.features": ("Linear", "Polynomial", "Precomputed", "RBF", "mean_distance", "sqrt_mean_distance"),
     "margindsl.features.walk": ("walked",),
     "margindsl.calculus": ("PLQ", "ConvexFunction"),
@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # what checkers and editors see
         epsilon_insensitive as epsilon_insensitive, hinge as hinge, huber as huber, logistic as logistic,
         manifold as manifold, margin as margin, max as max, maximum as maximum, mean as mean,
         mean_variance as mean_variance, min as min, minimum as minimum,
-        must_link as must_link, odm as odm, orthogonal as orthogonal,
+        must_link as must_link, norm as norm, odm as odm, orthogonal as orthogonal,
         plq as plq, pos as pos, sizes as sizes, sq_norm as sq_norm,
         square as square, squared_hinge as squared_hinge, sum as sum, var as var)
     from margindsl.features import (

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.contract import Budget, Offer, Progress, RawSolution, Refusal, Session, Solver, Status
+from margindsl.drivers.reweighting import reweighted
 from margindsl.errors import DeclarationError, InfeasibleError, UnansweredError, UnboundedError
 from margindsl.program.answers import fitting, read_answer
 from margindsl.program.forms import Form
@@ -96,9 +97,8 @@ class Guarded(Session):
             start = replace(start, variables=fitting(form.variables(), start.variables))
         try:
             with np.errstate():
-                if self._session is None:
-                    self._session = self.solver.open(self._form)
-                answer = self._session.solve(form, asked.watched(budget), start)
+                answer = (self._answer if getattr(form, "gauge", None) is None else self._reweighted)(
+                    form, asked.watched(budget), start)
             asked.settle()
             raw = read_raw(form, answer)
         except BaseException as error:
@@ -110,6 +110,17 @@ class Guarded(Session):
         if raw.status is Status.INACCURATE and not raw.message:
             raw = replace(raw, message=f"{name_of(self.solver)} ended as inaccurate")
         return judged(form, raw, budget.tol, name_of(self.solver)) if is_judged else raw
+
+
+    def _answer(self, form: Form, budget: Budget, start: RawSolution | None) -> RawSolution:
+        if self._session is None:
+            self._session = self.solver.open(self._form)
+        return self._session.solve(form, budget, start)
+
+    def _reweighted(self, form: Any, budget: Budget, start: RawSolution | None) -> RawSolution:
+        """Return the answer to a form with a gauge, which the solver sees as forms without one."""
+        return reweighted(form, budget, start, lambda plain, budget, start: read_raw(
+            plain, self.solver.open(plain).solve(plain, budget, start)))
 
 
 @dataclass

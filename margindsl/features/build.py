@@ -11,10 +11,10 @@ from scipy.linalg import qr, svd
 
 from margindsl.errors import DeclarationError
 from margindsl.features.blocks import BlockFeatures
-from margindsl.features.dense import DenseFeatures, about_mean
+from margindsl.features.dense import DenseFeatures, JoinedFeatures, about_mean
 from margindsl.features.derived import AffineFeatures
 from margindsl.features.factor import factor_kernel, factor_precomputed
-from margindsl.features.kernels import Linear, Precomputed, as_kernel
+from margindsl.features.kernels import Kernels, Linear, Precomputed, as_kernel
 from margindsl.features.maps import LinearMap
 from margindsl.features.operator import FeatureOperator
 from margindsl.features.points import COPY_BYTES, Points, check_points, is_lazy
@@ -30,6 +30,7 @@ def build(
     penalised_bias: bool = False,
     random_state: RandomState = None,
     is_checked: bool = False,
+    rotate: bool = True,
 ) -> FeatureOperator:
     """Build the feature operator Phi of some points, Phi Phi^T ~ K (H K H when centred).
 
@@ -47,6 +48,8 @@ def build(
         Draws samples and landmarks; None means seed 0, so that a declaration means one thing.
     is_checked : bool
         Whether X comes from `check_points`, as that of a hyperplane does.
+    rotate : bool
+        Whether columns of points in more dimensions than there are points may be those of their span.
 
     Examples
     --------
@@ -56,6 +59,13 @@ def build(
     """
     chosen = as_kernel(kernel)
     rng = np.random.default_rng(0 if random_state is None else random_state)
+    if isinstance(chosen, Kernels):
+        parts = [build(X, kernel, centre, random_state=rng, is_checked=is_checked) for kernel in chosen.kernels]
+        if any(not part.is_dense for part in parts):
+            raise DeclarationError("several kernels are of points in memory, not sparse: the linear one has columns of "
+                                   "its own beside the others. Give X as an array.")
+        joined = JoinedFeatures(parts)
+        return AffineFeatures(joined, constant=1.0) if penalised_bias else joined
     if isinstance(chosen, Precomputed):
         features: FeatureOperator = factor_precomputed(chosen, centre)
         given = features.n if X is None else X.shape[0] if hasattr(X, "shape") else len(X)
@@ -65,11 +75,11 @@ def build(
     else:
         points = X if is_checked else check_points(X)
         linear = isinstance(chosen, Linear)
-        features = _linear(points, centre) if linear else factor_kernel(points, chosen, centre, rng)
+        features = _linear(points, centre, rotate) if linear else factor_kernel(points, chosen, centre, rng)
     return AffineFeatures(features, constant=1.0) if penalised_bias else features
 
 
-def _linear(points: Points, centre: bool) -> FeatureOperator:
+def _linear(points: Points, centre: bool, rotate: bool) -> FeatureOperator:
     if sp.issparse(points):
         return SparseFeatures.from_points(points, centre)
     if is_lazy(points):
@@ -79,7 +89,7 @@ def _linear(points: Points, centre: bool) -> FeatureOperator:
     n, d = points.shape
     matrix, mean = about_mean(points) if centre else (np.array(points, order="C"), None)
     end = ", centred" if centre else ""
-    if d > n:
+    if d > n and rotate:
         return _compress(matrix, LinearMap(d, mean), end)
     return DenseFeatures(matrix, LinearMap(d, mean), f"linear, {d} columns{end}")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from margindsl.calculus.accuracy import rounding
-from margindsl.features.maps import PointMap
+from margindsl.features.maps import JoinedMap, PointMap
 from margindsl.features.operator import FeatureOperator, Index, as_index
 from margindsl.host.frozen import frozen
 from margindsl.typing import FloatArray
@@ -81,6 +82,16 @@ class DenseFeatures(HeldMatrix, FeatureOperator):
 
     def transform(self, X_new: Any) -> FloatArray:
         return self.point_map(X_new)
+
+
+class JoinedFeatures(DenseFeatures):
+    """Hold features of several kernels side by side; `block` (r,) says which one a column is of."""
+
+    def __init__(self, parts: Sequence[FeatureOperator]) -> None:
+        maps = JoinedMap(tuple(part.point_map for part in parts))  # type: ignore[attr-defined]
+        super().__init__(np.hstack([part.toarray() for part in parts]), maps, "; ".join(p.describe() for p in parts))
+        self.block = frozen(np.repeat(np.arange(len(parts)), [part.rank for part in parts]))
+        self.trace_error = float(sum(part.trace_error for part in parts))
 
 
 class FactorFeatures(DenseFeatures):

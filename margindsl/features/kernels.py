@@ -377,6 +377,26 @@ def kernel_names() -> tuple[str, ...]:
     return (*NAMED, *(name for name in registered(KERNELS) if name not in NAMED))
 
 
+@dataclass(frozen=True)
+class Kernels(Kernel):
+    """Add kernels up, each with columns of its own, so that `md.norm(f, "kernels")` chooses among them."""
+
+    kernels: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        if not self.kernels or any(isinstance(kernel, (Kernels, Precomputed)) for kernel in self.kernels):
+            raise DeclarationError("a list of kernels holds kernels of the points, such as [md.RBF(0.5), md.Linear()]")
+
+    def matrix(self, X: Points, Z: Points) -> FloatArray:
+        return np.sum([kernel.matrix(X, Z) for kernel in self.kernels], axis=0)
+
+    def diagonal(self, X: Points) -> FloatArray:
+        return np.sum([kernel.diagonal(X) for kernel in self.kernels], axis=0)
+
+    def describe(self) -> str:
+        return " + ".join(kernel.describe() for kernel in self.kernels)
+
+
 def as_kernel(spec: Any) -> Kernel:
     """Turn what users write into a kernel.
 
@@ -389,6 +409,8 @@ def as_kernel(spec: Any) -> Kernel:
     """
     if isinstance(spec, Kernel):
         return spec
+    if isinstance(spec, (list, tuple)):
+        return Kernels(tuple(map(as_kernel, spec)))
     if isinstance(spec, str):
         if spec == "precomputed":
             raise DeclarationError("kernel='precomputed' names no matrix. Write kernel=Precomputed(K).")

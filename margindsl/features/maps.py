@@ -88,6 +88,26 @@ class LinearMap(PointMap):
 
 
 @dataclass(frozen=True, eq=False)
+class JoinedMap(PointMap):
+    """Map points by several maps, their features side by side."""
+
+    maps: tuple[PointMap, ...]
+
+    @property
+    def columns(self) -> int:  # type: ignore[override]
+        """Return the number of columns of the points."""
+        return self.maps[0].columns
+
+    @property
+    def offset(self) -> FloatArray | None:
+        found = [point_map.offset for point_map in self.maps]
+        return None if any(mean is None for mean in found) else np.concatenate(found)  # type: ignore[arg-type]
+
+    def rows(self, X: Any) -> FloatArray:
+        return np.hstack([point_map.rows(X) for point_map in self.maps])
+
+
+@dataclass(frozen=True, eq=False)
 class Whitening:
     """Turn kernel values against landmarks into features with inner product k.
 

@@ -13,6 +13,7 @@ from margindsl.language.atoms import (
     mean_variance,
     min,
     minimum,
+    norm,
     odm,
     plq,
     pos,
@@ -32,6 +33,6 @@ from margindsl.language.symbols import Parameter, Scalar
 __all__ = [
     "Declaration", "Expression", "Formulation", "Hyperplane", "Labels", "Minimize", "Parameter", "Scalar",
     "absolute", "cannot_link", "count", "epsilon_insensitive", "hinge", "huber", "logistic", "manifold",
-    "margin", "max", "maximum", "mean", "mean_variance", "min", "minimum", "must_link", "odm", "orthogonal", "plq",
-    "pos", "sizes", "sq_norm", "square", "squared_hinge", "sum", "var",
+    "margin", "max", "maximum", "mean", "mean_variance", "min", "minimum", "must_link", "norm", "odm", "orthogonal",
+    "plq", "pos", "sizes", "sq_norm", "square", "squared_hinge", "sum", "var",
 ]

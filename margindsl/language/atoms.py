@@ -12,6 +12,7 @@ import numpy as np
 from margindsl.calculus import PLQ, ConvexFunction, Logistic
 from margindsl.calculus import huber as huber_function
 from margindsl.errors import DeclarationError, GrammarError
+from margindsl.features.kernels import Linear
 from margindsl.language.entries import is_number
 from margindsl.language.expressions import (
     NUMPY,
@@ -273,6 +274,38 @@ class SquaredNorm(Expression):
         self.hyperplane = hyperplane
 
 
+class Norm(Expression):
+    """Represent Σ ‖w_v‖ over blocks of weights: all of them, those of single columns, of kernels, of groups of columns.
+    """
+
+    parts = ("hyperplane",)
+
+    def __init__(self, hyperplane: Hyperplane, groups: Any) -> None:
+        self.hyperplane, self.groups = hyperplane, groups  # 2, 1, "kernels", or (d,) the group of each column
+
+    @property
+    def by_columns(self) -> bool:
+        """Return whether the columns of the points have to stay apart."""
+        return isinstance(self.groups, np.ndarray) or self.groups == 1
+
+    def block(self, features: Any) -> Any:
+        """Return the block of each column of features."""
+        if isinstance(self.groups, np.ndarray):
+            return self.groups
+        return np.arange(features.rank) if self.groups == 1 else (
+            features.block if self.groups == "kernels" else np.zeros(features.rank, dtype=int))
+
+    def is_like(self, other: Norm) -> bool:
+        """Return whether another norm has the same blocks."""
+        return self.ord() == other.ord() and np.array_equal(self.groups, other.groups)
+
+    def ord(self) -> str:
+        """Return the second argument as it is written."""
+        if isinstance(self.groups, np.ndarray):
+            return ", groups"
+        return "" if self.groups == 2 else f", {self.groups!r}"
+
+
 class Manifold(Expression):
     """Represent fᵀLf for a graph Laplacian L."""
 
@@ -294,6 +327,41 @@ def sq_norm(f: Any) -> Expression:
         raise GrammarError(f"md.sq_norm({as_expression(f).text()})", "the norm is of a hyperplane",
                            "Write md.sq_norm(f) with f = md.Hyperplane(X).")
     return SquaredNorm(f)
+
+
+def norm(f: Any, ord: Any = 2) -> Expression:
+    """Return a norm of the weights of a hyperplane, alone or squared: ``md.norm(f)``, ``md.norm(f, "kernels")**2 / 2``.
+
+    Parameters
+    ----------
+    f : Hyperplane
+        Without a penalised bias.
+    ord : 2, 1, "kernels" or (d,) array
+        ‖w‖, not squared; Σ|w_j| over the columns of a linear kernel, which selects some of them; Σ‖w_v‖ over the kernels
+        of a hyperplane that has several, or over groups of columns, given by the group of each one. Half the square of
+        the latter is min over d ≥ 0, Σd = 1 of ½Σ‖w_v‖²/d_v, so that kernels are chosen with weights d
+        (`Solution.kernel_weights`).
+
+    References
+    ----------
+    F. Bach, G. Lanckriet, M. Jordan (2004). Multiple kernel learning, conic duality, and the SMO algorithm.
+    B. Zhao, J. Kwok, C. Zhang (2009). Multiple kernel clustering.
+    """
+    if not isinstance(f, Hyperplane):
+        raise GrammarError(f"md.norm({as_expression(f).text()})", "the norm is of a hyperplane",
+                           "Write md.norm(f) with f = md.Hyperplane(X).")
+    linear = isinstance(f.kernel, Linear) or (isinstance(f.kernel, str) and f.kernel == "linear")
+    if isinstance(ord, str) and ord == "kernels" and isinstance(f.kernel, (list, tuple)):
+        return Norm(f, ord)
+    if is_number(ord) and ord in (1, 2) and (linear or ord == 2):
+        return Norm(f, int(ord))
+    if not isinstance(ord, str) and not is_number(ord) and linear and f.X is not None:
+        _, groups = np.unique(np.asarray(ord), return_inverse=True)
+        if groups.shape == (f.X.shape[1],):
+            return Norm(f, groups)
+    raise GrammarError(f"md.norm({f.text()}, {ord!r})", "the blocks of a norm are kernels, columns, or groups of columns",
+                       "Write md.norm(f), md.norm(f, 'kernels') with kernel=[...], and of a linear kernel md.norm(f, 1) "
+                       "or md.norm(f, groups) with the group of every column.")
 
 
 def manifold(f: Any, graph: Any) -> Expression:

@@ -59,7 +59,7 @@ TWO_CODINGS = Rule(
     "Give every md.margin(y, f, coding=...) the same coding.")
 NO_REGULARISER = Rule(
     "has no regulariser: the hyperplane {plane} would not be determined",
-    "Add md.sq_norm(f) / 2 of every hyperplane.")
+    "Add md.sq_norm(f) / 2, or md.norm(f), of every hyperplane.")
 BLOCK_BIAS = Rule(
     "has a free bias beside other hyperplanes, or in sums of decision values that do not contain it once",
     "Declare md.Hyperplane(X, bias='penalised').")
@@ -69,6 +69,10 @@ BLOCK_ORTHOGONAL = Rule(
 REGULARISER_SIGN = Rule(
     "has coefficient {coefficient}: the regulariser must be convex",
     "Give md.sq_norm(f) a positive and md.manifold a non-negative coefficient.")
+NORM = Rule(
+    "is a norm that is not squared, beside {what}",
+    "Write one norm, or one sum of norms, a problem, alone or squared, beside md.sq_norm(f), with binary or simplex-coded "
+    "margins.")
 VARIANCE = Rule(
     "takes the variance of something that is not affine in the margin, or subtracts a variance",
     "Write md.var(g) with a non-negative coefficient.")

@@ -12,7 +12,7 @@ from margindsl.calculus import PLQ
 from margindsl.calculus.accuracy import without_rounding
 from margindsl.errors import CalculusError, GrammarError
 from margindsl.language import grammar
-from margindsl.language.atoms import Curve, Manifold, Mean, SquaredNorm, Total, Variance
+from margindsl.language.atoms import Curve, Manifold, Mean, Norm, SquaredNorm, Total, Variance
 from margindsl.language.constraints import Conditions, Constraint, Sizes
 from margindsl.language.curves import (
     Affine,
@@ -92,6 +92,12 @@ class Declaration:
     barred: tuple[IntArray, IntArray] = (np.zeros(0, dtype=int), np.zeros(0, dtype=int))  # points, labels not theirs
     groups: tuple[tuple[IntArray, FloatArray, FloatArray], ...] = ()  # points, sizes at least and at most (k,)
     planes: tuple[Hyperplane, ...] = ()
+    gauge: tuple[tuple[Norm, ...], float, float, float] | None = None  # norms T, with p, c, e of ½p‖w‖² + ½cT² + eT
+
+    @property
+    def by_columns(self) -> bool:
+        """Return whether the columns of the points have to stay apart."""
+        return self.gauge is not None and any(norm.by_columns for norm in self.gauge[0])
 
     @property
     def free_bias(self) -> bool:
@@ -124,6 +130,7 @@ class ObjectiveParts:
         self.label_costs: list[tuple[float, FloatArray, Expression]] = []  # of sums of two labels
         self.ramps: list[Any] = []  # kinks, margins, which of them, weights, slopes, shifts
         self.concave: dict[Hyperplane, Expression] = {}  # squared norms of negative coefficient
+        self.norms: list[tuple[list[Norm], float, float]] = []  # with coefficients of half their square, and of themselves
 
     def written(self, e: Expression) -> Expression:
         """Return a regulariser with all its factors, as the user wrote them."""
@@ -240,6 +247,13 @@ def _walk(e: Any, coefficient: float, parts: ObjectiveParts) -> None:
         parts.ridges[e.hyperplane] = parts.ridges.get(e.hyperplane, 0.0) + 2.0 * coefficient
         if coefficient < 0:
             parts.concave[e.hyperplane] = parts.written(e)
+    elif kind is Norm or (kind is Square and any(isinstance(node, Norm) for node in e.walk())):
+        norms = [e] if kind is Norm else _terms(e.inner)
+        if coefficient < 0:
+            raise grammar.REGULARISER_SIGN.broken_by(parts.written(e), coefficient=f"{coefficient:.6g}")
+        if any(not isinstance(norm, Norm) for norm in norms):
+            raise grammar.NORM.broken_by(e, what="something else in its square")
+        parts.norms.append((norms, 0.0, coefficient) if kind is Norm else (norms, 2.0 * coefficient, 0.0))
     elif kind is PairEnergy:
         parts.pairs.append((coefficient, e))
     elif kind in (Total, Mean, Index) and any(isinstance(node, Labels) for node in outside_margins(e)):
@@ -344,6 +358,7 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
         raise grammar.NOT_SCALAR.broken_by(objective)
     parts = ObjectiveParts()
     _walk(objective, 1.0, parts)
+    norms = _gauge(parts, coding, conditions) if parts.norms else None
     for plane in planes:
         if parts.ridges.get(plane, 0.0) == 0:
             raise grammar.NO_REGULARISER.broken_by(objective, plane=plane.text())
@@ -362,7 +377,7 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
     positions = [position.get(id(a.points), np.zeros(len(weights), dtype=int)) for _, a, weights in parts.rows]
     declared = Declaration(labels, hyperplane, _losses(parts, positions, n), parts.ridges[hyperplane],
                            tuple(parts.manifolds), parts.constant, coding=coding, planes=planes,
-                           **conditions.arrays())
+                           gauge=norms, **conditions.arrays())
     if table is not None:
         declared = with_blocks(declared, table, parts.ridges, conditions)
     if not (parts.pairs or parts.label_costs or parts.ramps):
@@ -370,6 +385,50 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
     costs = sum((factor * weights for factor, weights, _ in parts.label_costs), np.zeros(labels.n))
     ramps = [(kinks, position[id(points)][held], *numbers) for kinks, points, held, *numbers in parts.ramps]
     return with_rows(declared, parts.pairs, costs, ramps)
+
+
+def _terms(e: Expression) -> list[Any]:
+    return [term for child in e.children for term in _terms(child)] if type(e) is Sum else [e]
+
+
+def _gauge(parts: ObjectiveParts, coding: str, conditions: Conditions
+           ) -> tuple[tuple[Norm, ...], float, float, float] | None:
+    """Return the norms T of an objective, one a hyperplane, with p, c, e; p + c is made the weight of ½‖w‖².
+
+    Where both are zero the norms alone determine the hyperplanes, and e is the unit of the problem.
+    """
+    squares = [(norms, c) for norms, c, _ in parts.norms if c and not (len(norms) == 1 and norms[0].ord() == "")]
+    for norms, c, _ in parts.norms:
+        if len(norms) == 1 and norms[0].ord() == "":  # ‖w‖², written as the square of a norm
+            plane = norms[0].hyperplane
+            parts.ridges[plane] = parts.ridges.get(plane, 0.0) + c
+    linear: dict[Hyperplane, float] = {}
+    for norms, _, e in parts.norms:
+        linear[norms[0].hyperplane] = linear.get(norms[0].hyperplane, 0.0) + e
+    linear = {plane: e for plane, e in linear.items() if e}
+    own = {norm.hyperplane: norm for norms, _, _ in parts.norms for norm in norms}
+    planes = [norm.hyperplane for norm in squares[0][0]] if squares else list(linear)
+    if not planes:
+        return None
+    first, ridges = own[planes[0]], [parts.ridges.get(plane, 0.0) for plane in planes]
+    alike = [*(norm for norms, _ in squares for norm in norms), *(n[0] for n, _, e in parts.norms if e)]
+    p, c, e = ridges[0], sum(c for _, c in squares), next(iter(linear.values()), 0.0)
+    for what, met in (
+            ("a norm of another kind", any(not own[norm.hyperplane].is_like(norm) for norm in alike)),
+            ("other norms or other weights of hyperplanes", len(set(planes)) < len(planes) or any(
+                {norm.hyperplane for norm in norms} != set(planes) for norms, _ in squares) or bool(
+                linear and (set(linear) != set(planes) or len(set(linear.values())) > 1)) or len(set(ridges)) > 1),
+            ("a penalised bias", any(plane.bias == "penalised" for plane in planes)),
+            ("a graph, or squares of decision values", bool(parts.manifolds)),
+            ("Crammer-Singer margins", coding == "crammer-singer"),
+            ("earlier solutions", bool(conditions.orthogonal)),
+            ("what a squared one stands beside", not p + c and bool(
+                parts.pairs or parts.label_costs or parts.ramps or set(parts.ridges) - set(planes)))):
+        if met:
+            raise grammar.NORM.broken_by(first, what=what)
+    for plane in planes:
+        parts.ridges[plane] = p + c or e
+    return tuple(own[plane] for plane in planes), p, c, e
 
 
 def _leaves(objective: Expression) -> tuple[Labels, tuple[Hyperplane, ...], Hyperplane, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from margindsl.errors import DeclarationError, GrammarError
+from margindsl.features.kernels import as_kernel
 from margindsl.features.points import Owned, check_points, column_names
 from margindsl.labelset import Names
 from margindsl.language.entries import read_flag, refuse_names
@@ -78,8 +79,9 @@ class Hyperplane(Named):
     ----------
     X : array, scipy sparse matrix, memory map or DataFrame of shape (n, d)
         The points, n ≥ 2, finite. With ``kernel=md.Precomputed(K)`` X may be None.
-    kernel : str, kernel or callable
-        ``"linear"``, ``"rbf"``, `md.RBF`, `md.Polynomial`, `md.Precomputed`, or ``k(X, Z)``.
+    kernel : str, kernel, callable, or a list of such
+        ``"linear"``, ``"rbf"``, `md.RBF`, `md.Polynomial`, `md.Precomputed`, or ``k(X, Z)``. Of a list f is the sum,
+        with weights for each kernel; ``md.norm(f, "kernels")**2 / 2`` chooses among them.
     bias : bool or "penalised"
         False (default), True (free, unpenalised) or ``"penalised"`` (a constant feature).
     centre : bool
@@ -141,7 +143,8 @@ class Hyperplane(Named):
         f, bias = self.text(), f" + b{mark}" if self.bias else ""
         lines = [f"{f} = {features} @ {w}{bias}"]
         if not linear:
-            describe = getattr(self.kernel, "describe", None)
+            kernel = as_kernel(self.kernel) if isinstance(self.kernel, (list, tuple)) else self.kernel
+            describe = getattr(kernel, "describe", None)
             name = describe() if describe else getattr(self.kernel, "__name__", str(self.kernel))
             lines.append(f"phi of {name}")
         if self.bias == "penalised":
@@ -317,6 +320,8 @@ def _count(value: Any, name: str) -> int:
 
 def _own_points(X: Any, kernel: Any) -> tuple[Owned, ...]:
     """Return the kernel matrix, where there is one, and the points, owned; the last one has a row a point."""
+    if isinstance(kernel, (list, tuple)):
+        as_kernel(kernel)
     matrix = getattr(kernel, "owned", None)
     if X is None and matrix is None:
         raise DeclarationError("Hyperplane(X=None) needs kernel=md.Precomputed(K)")

@@ -234,6 +234,11 @@ def _margin_latex(e: Any) -> str:
         return f"{gamma}({e.labels.latex()}, {e.hyperplane.latex()})"
 
 
+def _norm_latex(e: Any) -> str:
+    f = e.hyperplane.letter()
+    return {"": rf"\|{f}\|", ", 1": rf"\|{f}\|_1"}.get(e.ord(), rf"\sum_v \|{subscript(f, 'v')}\|")
+
+
 def _pairs_latex(e: Any) -> str:
     sign, (i, j) = r"\ne" if e.kind == "must-link" else "=", (subscript(e.labels.letter(), index) for index in "ij")
     with entries("ij"):
@@ -274,4 +279,5 @@ FORMS: dict[str, tuple[int | Callable[[Any], int], Template, Template]] = {
                                   f"weight={e.weights.text()})",
                    _pairs_latex),
     "SquaredNorm": (100, "md.sq_norm({0})", lambda e: rf"\|{e.hyperplane.letter()}\|^2"),
+    "Norm": (100, lambda e: f"md.norm({e.hyperplane.text()}{e.ord()})", _norm_latex),
     "Manifold": (100, "md.manifold({0}, graph)", lambda e: rf"{e.hyperplane.letter()}^\top L {e.hyperplane.letter()}")}

@@ -61,7 +61,11 @@ def coded_costs(program: MarginProgram, labellings: IntArray, scatter: FloatArra
     """Return ‖Σ_i s_i φ_i c(y_i)ᵀ‖² + 2 max ⟨b, Σ_i s_i c(y_i)⟩ (M,), of coded margins at duals s (n,) and labellings.
     """
     rows = code_rows(labellings, program.label_codes)
-    costs = np.sum(program.features.adjoint((rows * scatter).T) ** 2, axis=0).reshape(len(labellings), -1).sum(axis=1)
+    V, gauge = program.features.adjoint((rows * scatter).T), program.gauge
+    if gauge is None:
+        costs = np.sum(V**2, axis=0).reshape(len(labellings), -1).sum(axis=1)
+    else:
+        costs = 2.0 * gauge.conjugate(gauge.squares(V).reshape(gauge.count + 1, len(labellings), -1).sum(axis=2))
     if not program.is_biased:
         return costs
     return costs + 2.0 * program.bias.support((rows @ scatter).reshape(len(labellings), -1))

@@ -18,6 +18,7 @@ from margindsl.program.answers import Variable
 from margindsl.program.bounds import contradiction, is_unbounded
 from margindsl.program.equalities import moved_duals
 from margindsl.program.form import Form
+from margindsl.program.gauge import Gauge
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
@@ -35,10 +36,13 @@ class LabelledForm(Form):
         0..k−1.
     codes : (k, q) float array
         Those of labels as rows; of two clusters, −1 and +1, when left out.
+    gauge: Gauge, optional
+        What stands in place of ½‖w‖²; solvers see forms without one.
     """
 
     labels: IntArray
     codes: FloatArray = field(default_factory=partial(simplex_codes, 2), kw_only=True)
+    gauge: Gauge | None = field(default=None, kw_only=True)
     clusters: int = field(init=False)  # k
     width: int = field(init=False)  # q, coordinates of a code
     size_of_w: int = field(init=False)  # q r
@@ -84,7 +88,11 @@ class LabelledForm(Form):
 
     def objective(self, w: FloatArray, bias: FloatArray | float = 0.0, scalars: FloatArray | None = None) -> float:
         """Return the primal objective at (w, β, s), decision bounds not included."""
-        return 0.5 * float(w @ w) + self.losses.value(self.margins(self.outputs(w, bias)), scalars)
+        return self.regulariser(w) + self.losses.value(self.margins(self.outputs(w, bias)), scalars)
+
+    def regulariser(self, w: FloatArray) -> float:
+        """Return ½‖w‖², or the gauge."""
+        return 0.5 * float(w @ w) if self.gauge is None else self.gauge.value(self.unpack(w))
 
     def variables(self) -> dict[str, Variable]:
         scalars = self.losses.scalars
@@ -154,7 +162,7 @@ class LabelledForm(Form):
         return tuple(sorted({position // many for position in positions}))
 
     def structure(self) -> tuple[Any, ...] | None:
-        return (*(super().structure() or ()), self.codes.tobytes())
+        return (*(super().structure() or ()), self.codes.tobytes(), self.gauge)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +226,9 @@ class FixedLabelForm(LabelledForm):
     def dual_objective(self, u: FloatArray, tau: FloatArray | None = None) -> float:
         """Return the dual objective at (u, τ); −inf outside the domain of a conjugate."""
         w = self.dual_direction(u, tau)
-        value = -self.losses.conjugate_value(u) - 0.5 * float(w @ w)
+        cost = 0.5 * float(w @ w) if self.gauge is None else float(
+            self.gauge.conjugate(self.gauge.squares(self.unpack(w)).sum(axis=1)[:, None])[0])
+        value = -self.losses.conjugate_value(u) - cost
         return value if tau is None else value - self.support(tau)
 
     def dual_residual(self, u: FloatArray, tau: FloatArray | None = None) -> float:

@@ -117,8 +117,9 @@ class Units(Pass):
     def apply(self, program: MarginProgram) -> tuple[MarginProgram, Undo]:
         s = self.scale
         features = AffineFeatures(program.features, factor=1.0 / s)
-        return replace(program, features=features, losses=program.losses.rescaled(s * s), scale=program.scale / s**2
-                       ), self._undo
+        gauge = None if program.gauge is None else replace(program.gauge, linear=s * program.gauge.linear)
+        return replace(program, features=features, losses=program.losses.rescaled(s * s), scale=program.scale / s**2,
+                       gauge=gauge), self._undo
 
     def _undo(self, answer: Answer) -> Answer:
         proof = answer.certificate

@@ -21,6 +21,7 @@ from margindsl.program.clusters import ClusterForm
 from margindsl.program.codes import runner_up
 from margindsl.program.dump import dump_decision, dump_losses
 from margindsl.program.forms import FixedLabelForm
+from margindsl.program.gauge import Gauge
 from margindsl.program.losses import Losses
 from margindsl.program.split import (
     SplitLosses,
@@ -67,6 +68,8 @@ class MarginProgram:
         The declaration it was lowered from, against which proofs are checked.
     normal : Presolved, optional
         The passes that led to it from the program of the declaration.
+    gauge : Gauge, optional
+        What stands in place of ½‖w‖² and is no less; relaxations without fixed labels take ½‖w‖².
     """
 
     features: FeatureOperator
@@ -81,6 +84,7 @@ class MarginProgram:
     identities: tuple[str, ...] = ()
     source: Any = None
     normal: Any = None
+    gauge: Gauge | None = None
     n: int = field(init=False)  # points
     clusters: int = field(init=False)  # k
     kind: Coding = field(init=False)  # how decision values, labels and margins go together
@@ -226,14 +230,18 @@ class MarginProgram:
                  scalars: FloatArray | None = None) -> float:
         """Return the normalised objective at labels (n,), w (q r,), bias (q,) and scalars (S,)."""
         decision = self.fix_labels(labels).outputs(w, bias)
-        return 0.5 * float(w @ w) + self.losses.value(self.margins(labels, decision), scalars)
+        return self.regulariser(w) + self.losses.value(self.margins(labels, decision), scalars)
 
     def size(self, fit: Any) -> tuple[float, float]:
         """Return ½‖w‖² + Σ |c ρ| + |q|ᵀ|s| of a fit, what its accuracy is relative to, and what rounding may do to it.
         """
         margins = self.margins(fit.labels, fit.decision)
-        size = 0.5 * float(fit.w @ fit.w) + self.losses.size(margins, fit.scalars)
+        size = self.regulariser(fit.w) + self.losses.size(margins, fit.scalars)
         return size, self.losses.noise(margins, fit.scalars)
+
+    def regulariser(self, w: FloatArray) -> float:
+        """Return ½‖w‖², or the gauge."""
+        return 0.5 * float(w @ w) if self.gauge is None else self.gauge.value(self.unpack(w))
 
     def gains(self, decision: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
         """Return what the best labels at fixed decision values maximise: minus the losses (n, k) in every cluster."""
@@ -271,7 +279,7 @@ class MarginProgram:
             f"features: {self.features.describe()}",
             f"bias: {'free' if self.free_bias else 'none'}",
             *self.labels.lines(self.coding),
-            "regulariser: 1/2 |w|^2",
+            f"regulariser: {'1/2 |w|^2' if self.gauge is None else self.gauge.text()}",
             *dump_losses(self.losses),
             *[dump_decision(bound) for bound in self.decision],
             *[f"decision bound {text}" for text in self.identities],
@@ -347,7 +355,7 @@ class Coded(Coding):
 
     def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> FixedLabelForm:
         return FixedLabelForm(program.features, program.losses, labels, codes=program.codes,
-                              decision=program.decision, free_bias=program.free_bias)
+                              decision=program.decision, free_bias=program.free_bias, gauge=program.gauge)
 
     def margin_table(self, decision: FloatArray) -> FloatArray:
         return decision

@@ -14,7 +14,8 @@ KNOWN = 1e-6  # the relative accuracy beyond which a value is not known
 CLOSE = 1e-12  # relative accuracy of features, to the size of their column
 CLUSTERS = {"binary": (2, 2), "simplex": (3, 1 << 20), "crammer-singer": (3, 1 << 20)}  # least and most of a coding
 SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not negative, * what may be infinite
-    "n": "labels", "nr": "phi", "rc": "w", "nc": "decision", "kc": "codes", "m": "points slopes", "ms": "coupling",
+    "n": "labels", "nr": "phi", "r": "block", "rc": "w", "nc": "decision", "kc": "codes", "m": "points slopes",
+    "ms": "coupling",
     "s": "costs scalars nonneg", "f": "cell anchor A B C", "f*": "left right", "g": "log_at log_a log_d", "g+": "log_c",
     "x2": "must", "y2": "cannot", "i": "known_index known_values", "jn": "bound_weights",
     "a": "barred_index barred_values", "hn": "group_weights", "hk": "group_least group_most",
@@ -24,7 +25,7 @@ SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not ne
 WHOLE: dict[str, tuple[Any, Any]] = {  # of whole numbers: the least, and what all are below; a letter is a length
     "labels": (0, "k"), "points": (0, "n"), "nonneg": (0, 2), "cell": (0, "m"), "log_at": (0, "m"), "must": (0, "n"),
     "cannot": (0, "n"), "known_index": (0, "n"), "known_values": (0, "k"), "barred_index": (0, "n"),
-    "barred_values": (0, "k"), "group_weights": (0, 2), "tree": ("p", "N"), "cuts": (-1, 2)}
+    "block": (-1, "r"),     "barred_values": (0, "k"), "group_weights": (0, 2), "tree": ("p", "N"), "cuts": (-1, 2)}
 
 
 def need(holds: Any, words: str) -> Any:
@@ -210,9 +211,12 @@ class Proof(SimpleNamespace):
             **(found | words), n=n, clusters=k, known=math.inf,
             **{name: header[name] for name in ("coding", "kind", "state", "free_bias")},
             bias=np.array(header["bias"], dtype=float), held=whole(header["held"], -1, lengths["l"] - 1),
-            ridge=number(header["ridge"], sys.float_info.min), constant=number(header["constant"]),
+            ridge=number(header["ridge"], 0.0 if "block" in found else sys.float_info.min), constant=number(header["constant"]),
             value=number(header["value"], high=math.inf), bound=number(header["bound"], -math.inf))
         self.singer = self.coding == "crammer-singer"
+        self.group, self.linear = (number(x, 0.0) for x in header.get("gauge", [0.0, 0.0]))
+        known = "block" in found or not self.group + self.linear
+        need(known and self.ridge + self.linear > 0 and self.group <= self.ridge, "the norm has no such weights")
         fair = isinstance(self.free_bias, bool) and isinstance(self.state, str) and self.bias.shape in ((), (k,))
         need(fair, "the header contradicts itself")
         ones = "phi" not in found or np.all(self.phi[:, -1:] == 1)
@@ -278,10 +282,38 @@ class Proof(SimpleNamespace):
         need(len(here) == len(size), "the value is infinite: a margin lies outside the domain of its loss")
         t, wide = x - self.anchor, self.log_c * (1.0 + np.abs(self.log_a) * size[self.log_at] + np.abs(self.log_d))
         square, charges = self.norm @ np.sum(self.w**2, axis=1) / 2, self.costs * self.scalars
+        if self.group + self.linear:
+            squares = self.squares(self.w).sum(axis=1)
+            T = np.sqrt(squares).sum()
+            square += self.group / 2 * (T * T - squares.sum()) + self.linear * T
         logs, values = self.log_c * np.logaddexp(0.0, -z), ((self.A * t + self.B) * t + self.C)[here]
         parts = ((np.abs(self.A) * reach + np.abs(self.B)) * reach + np.abs(self.C))[near]
         size = math.fsum([*parts, *wide, *np.abs(charges), square, abs(self.constant)])
         return math.fsum([*values, *logs, *charges, square, self.constant]), rate * size
+
+    def squares(self, H: Any) -> Any:
+        """Return the sums of squares (b, ...) of H (r, ...) over blocks of columns."""
+        return np.array([np.sum(H[self.block == block]**2, axis=0) for block in range(self.block.max() + 1)])
+
+    def conjugate(self, H: Any, sizes: Any) -> Any:
+        """Return twice the supremum (z,) over w of H.w - the norm, of directions H (z, c, r) off by rate * sizes.
+
+        With norms h of blocks it is max over t >= 0 of h.t - (p |t|^2 + group (sum t)^2)/2 - linear sum t.
+        """
+        rest, p = self.block < 0, self.ridge - self.group
+        over, far = (np.sqrt(self.squares(x.transpose(2, 0, 1)).sum(axis=2)) for x in (H, sizes))
+        top = np.sort(np.maximum(over + self.rate * far - self.linear, 0.0), axis=0)[::-1]
+        H, sizes = (np.sqrt(np.sum(x[:, :, rest]**2, axis=1)) for x in (H, sizes))
+        beside, free = H + self.rate * sizes, self.norm[rest] == 0
+        need(np.all(H[:, free] <= self.rate * sizes[:, free]), "the dual point does not hold the free bias")
+        beside = np.sum(beside[:, ~free]**2 / self.norm[rest][~free], axis=1)
+        if p <= 0:
+            over = np.square(top[0]) / self.group if self.group else np.where(top[0] > 0, np.inf, 0.0)
+        else:  # of the blocks with t > 0, the greatest
+            share, S = self.group / (p + self.group * np.arange(1, len(top) + 1.0)[:, None]), np.cumsum(top, axis=0)
+            last = np.maximum((top > share * S).sum(axis=0) - 1, 0)[None]
+            over = np.take_along_axis((np.cumsum(top**2, axis=0) - share * S**2) / p, last, 0)[0]
+        return beside + over
 
     def ends(self, B: LabelSet, number: int, z: Any) -> Any:
         """Return (2, m) ends of x for all labellings like z of a lower value than that of the solution.
@@ -351,8 +383,8 @@ class Proof(SimpleNamespace):
         need(np.all(values > 0), "squares of decision values outweigh the norm")
         return F @ vectors / np.sqrt(values), off / math.sqrt(values.min(initial=1.0))
 
-    def lifted(self, B: LabelSet, number: int, z: Any, v: Any, q: Any, eta: Any) -> Any:
-        """Return parts of a price no less than z'HP^-1H'z for all labels of components that are like z."""
+    def lifted(self, B: LabelSet, number: int, z: Any, v: Any, q: Any, eta: Any, seen: Any) -> Any:
+        """Return parts of a price no less than z'HP^-1H'z, of the columns seen, for all labels that are like z."""
         # FF' + T theta T' <= c(d + V kappa V') gives c(sum d + kappa r^2) - sum theta l for sums |V'z| <= r and cuts
         # |T'z|^2 >= l (= if theta < 0); c: top eigenvalue of GG', G' = [(F - VW) / sqrt d, W / sqrt kappa], T in F, V
         k, free, linear, held = self.clusters, z < 0, math.sqrt(self.stretch) * v[:, None], int(self.row[-1]) + 1
@@ -363,7 +395,7 @@ class Proof(SimpleNamespace):
         squares = sign * np.vstack([np.column_stack([B.rows, -np.append(self.middles, 0)]), self.cuts])
         H, sizes, U = (gathered(position[:len(X)], X, N) for X in (
             sign[:-1, None] * linear * self.columns, np.abs(linear) * self.magnitudes, squares.T))
-        (F, off), cut, count = self.whitened(q, eta, H, sizes), U.T[len(B.rows):] != 0, np.abs(self.cuts).sum(axis=1)
+        (F, off), cut, count = self.whitened(q, eta, H * seen, sizes * seen), U.T[len(B.rows):] != 0, np.abs(self.cuts).sum(axis=1)
         total, i, j = np.abs(self.cuts.sum(axis=1)), cut.argmax(axis=1), N - 1 - cut[:, ::-1].argmax(axis=1)
         apart = np.isin(i * N + j, np.sort(position[B.apart], axis=1) @ [N, 1]) | ((i >= N - held) & (i < j))
         loose = (count != 1) & ((count != 2) | (total != 2) | ~apart)  # what is not an equality
@@ -391,7 +423,11 @@ class Proof(SimpleNamespace):
             ends = self.ends(B, number, Z[0])
         low, v, q = self.least(u.sum(axis=1), q, self.tangents[number], ends)
         if self.kind == "lift":
-            prices, tau = np.array([self.lifted(B, number, z, v, q, eta) for z in Z]), 0 * tau
+            seen = [np.ones(len(self.norm), dtype=bool)]
+            if self.group == self.ridge > 0 and not (np.any(q) or np.any(eta)):  # (sum t)^2 / 2 is the least over d of
+                seen = [(self.block < 0) | (self.block == b) for b in range(self.block.max() + 1)]  # sum t^2 / 2 d
+            prices, tau = np.array([max((self.lifted(B, number, z, v, q, eta, columns) for columns in seen), key=np.sum)
+                                    for z in Z]), 0 * tau
         else:  # cases: all labels that the dual point uses are decided
             one, a = self.singer and u.shape[1] > 1, u * self.slopes[:, None]
             u, met = gathered(self.points, a, self.n), (Z < 0)[:, B.component[self.points[a.any(axis=1)]]]
@@ -408,8 +444,11 @@ class Proof(SimpleNamespace):
             if self.held >= 0 and not np.any(eta * self.sums[:, -1]):  # nothing but its limits holds the bias
                 gain = np.max(H[:, -1:] * self.limits, axis=1) + self.rate * sizes[:, -1] * np.abs(self.limits).max()
                 H[:, -1] = sizes[:, -1] = 0.0
-            F, off = self.whitened(q, eta, H, sizes)
-            squares = (np.linalg.norm(F, axis=1) + self.rate * off)**2
+            if self.group + self.linear and not (np.any(q) or np.any(eta)):
+                squares = self.conjugate(*(np.abs(x).reshape(len(Z), -1, x.shape[1]) for x in (H, sizes)))
+            else:
+                F, off = self.whitened(q, eta, H, sizes)
+                squares = (np.linalg.norm(F, axis=1) + self.rate * off)**2
             prices = np.hstack([x.reshape(len(Z), -1) for x in (squares, 2 * gain)])
         limits = np.where(tau > 0, self.decision_upper[:, None], self.decision_lower[:, None])
         reach = np.maximum(-self.decision_lower, self.decision_upper)**2 * self.corner

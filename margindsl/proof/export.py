@@ -64,6 +64,8 @@ def export(program: MarginProgram, stated: Stated, certificate: Certificate | No
     header |= {"value": stated.value, "bound": stated.bound, "state": stated.state, "bias": stated.bias,
                "held": -1 if held is None else int(held), "kind": "none"}
     arrays |= {"labels": stated.labels, "decision": stated.decision}
+    if program.gauge is not None:
+        arrays["block"] = np.append(program.gauge.block, np.full(int(header["free_bias"]), -1))
     if math.isfinite(stated.value):  # without weights there is none
         arrays |= {"w": with_bias(stated.weights, stated.bias, header), "scalars": stated.scalars}
     phi = with_ones(program.features, header) if fits else None
@@ -290,7 +292,7 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
         "free_bias": declaration.free_bias, "penalised": plane.bias == "penalised", "centre": plane.centre,
         "linear": plane.kernel == "linear" and not (declaration.orthogonal or declaration.manifolds
                                                     or declaration.rows),
-        "ridge": declaration.ridge * (1 - 1 / clusters if declaration.coding == "simplex" else 1.0),
+        **_norms(declaration, 1 - 1 / clusters if declaration.coding == "simplex" else 1.0),
         "constant": declaration.constant}
     arrays = {
         **loss_tables(losses, declaration.coding == "crammer-singer"),
@@ -314,6 +316,18 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
         "decision_lower": np.array([b.lower for b in declaration.decision], dtype=float),
         "decision_upper": np.array([b.upper for b in declaration.decision], dtype=float)}
     return header, arrays
+
+
+def _norms(declaration: Declaration, part: float) -> dict[str, Any]:
+    """Return the weights of ½‖w‖², or of what is no less; of a gauge those of ½(Σt)² and Σt, by norms t of blocks."""
+    ridge = declaration.ridge * part
+    if declaration.gauge is None:
+        return {"ridge": ridge}
+    norms, p, c, e = declaration.gauge
+    kinds = [norm.groups.tolist() if isinstance(norm.groups, np.ndarray) else norm.groups for norm in norms]
+    if not p + c:
+        return {"ridge": 0.0, "gauge": [0.0, e * math.sqrt(part)], "blocks": kinds}
+    return {"ridge": ridge, "gauge": [ridge * c / (p + c), e * math.sqrt(ridge / (p + c))], "blocks": kinds}
 
 
 def _size_bound(sizes: Any, n: int) -> tuple[FloatArray, float, float]:

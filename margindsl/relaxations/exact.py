@@ -35,6 +35,7 @@ CUTS = 3  # a component that nodes keep
 MULTIPLIERS = 2000  # of a lift that nodes are bounded by
 ROOT_SHARE = 0.3  # of the time, for its cuts
 FINEST = 1e-7  # relative gap below which node bounds drown in rounding
+UNSQUARED = "lifts of nodes have a squared norm"
 EXACT_COMPONENTS = 12  # free components of two clusters up to which "auto" enumerates
 
 
@@ -209,6 +210,8 @@ def refuse_rising(program: MarginProgram) -> Refusal | None:
 
 def joint_obstacle(program: MarginProgram) -> str | None:
     """Return why the lift of labels and weights does not bound nodes, or None when it does."""
+    if program.gauge is not None:
+        return UNSQUARED
     if program.clusters > 2:
         return "a node of several clusters has no contraction"
     if not all(bound.is_symmetric for bound in program.decision):
@@ -223,6 +226,8 @@ def joint_obstacle(program: MarginProgram) -> str | None:
 
 def lift_obstacle(program: MarginProgram) -> str | None:
     """Return why the lifted weights do not bound the nodes of a program, or None when they do."""
+    if program.gauge is not None:
+        return UNSQUARED
     if not program.kind.is_linear:
         return "the lift has margins that are linear in the hyperplane"
     if program.is_biased and not program.kind.absorbs_labels:

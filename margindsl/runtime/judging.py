@@ -56,7 +56,7 @@ class Basis:
 
     def program(self) -> MarginProgram:
         """Return the margin program, lowered and its features built anew from the declaration."""
-        features = prepare_features(self.declaration.planes)
+        features = prepare_features(self.declaration.planes, rotate=not self.declaration.by_columns)
         return assemble(self.declaration, features, prepare_labels(self.declaration))
 
     def judges_as(self, other: Basis) -> bool:

@@ -22,6 +22,7 @@ from margindsl.language.lowering import Declaration
 from margindsl.language.margins import Hyperplane
 from margindsl.program.bounded_bias import moves_with_bias, sum_vanishes, summed
 from margindsl.program.bounds import DecisionBound
+from margindsl.program.gauge import Gauge
 from margindsl.program.losses import LossTerm
 from margindsl.program.passes import NORMAL, Presolved, check_magnitudes
 from margindsl.program.program import MarginProgram
@@ -85,11 +86,12 @@ class Draft:
         return program
 
 
-def prepare_features(hyperplanes: tuple[Hyperplane, ...], random_state: int | None = None) -> Prepared:
-    """Build the features of hyperplanes once."""
+def prepare_features(hyperplanes: tuple[Hyperplane, ...], random_state: int | None = None,
+                     rotate: bool = True) -> Prepared:
+    """Build the features of hyperplanes once; columns stay apart unless they may be rotated."""
     return Prepared(tuple(
         build(plane.X, plane.kernel, centre=plane.centre, penalised_bias=plane.bias == "penalised",
-              random_state=random_state, is_checked=True) for plane in hyperplanes))
+              random_state=random_state, is_checked=True, rotate=rotate) for plane in hyperplanes))
 
 
 def prepare_labels(declaration: Declaration) -> LabelSet:
@@ -105,7 +107,7 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
              text: str = "") -> MarginProgram:
     """Return the margin program: the coefficient of ½‖w‖² divided out, quadratic terms moved into features."""
     ridge, rows = declaration.ridge, declaration.rows
-    maps = declaration.orthogonal or declaration.manifolds
+    maps = declaration.orthogonal or declaration.manifolds or declaration.gauge
     if rows is not None and rows.blocks:
         factors, weights, view = zip(*rows.blocks)
         blocks = Blocks(prepared.bases, factors, weights, view, rows.parents[:weights[0].shape[0] - rows.labels.n])
@@ -116,12 +118,13 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
         features = _project_out(features, declaration.orthogonal)
     if declaration.manifolds:
         features = _manifold_metric(features, declaration.manifolds, ridge, declaration.planes)
+    gauge = None if declaration.gauge is None else _gauge(declaration, prepared.bases)
     if rows is not None and rows.matrix is not None:
         features = stacked(features, rows.parents[features.n - rows.labels.n:], rows.turned, rows.matrix)
     normal = Presolved.of(MarginProgram(
         features, labels, declaration.losses.rescaled(1.0 / ridge), declaration.decision,
         free_bias=declaration.free_bias, scale=ridge, constant=declaration.constant, text=text,
-        coding=declaration.coding, source=declaration), NORMAL)
+        coding=declaration.coding, source=declaration, gauge=gauge), NORMAL)
     program = normal.program
     decision, identities = _settle_decision(declaration.decision, program.features, program.free_bias)
     program = replace(program, decision=decision, identities=identities, normal=normal)
@@ -129,6 +132,19 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
     if program.clusters > 2:
         _check_clusters(declaration, program)
     return program
+
+
+def _gauge(declaration: Declaration, bases: tuple[FeatureOperator, ...]) -> Gauge:
+    """Return the gauge of a program: its columns by blocks, weights as parts of the regulariser of its hyperplanes."""
+    assert declaration.gauge is not None
+    (norms, p, c, e), rows, blocks, count = declaration.gauge, declaration.rows, [], 0
+    for plane, base in zip(declaration.planes, bases):
+        block = next((np.asarray(norm.block(base)) + count for norm in norms if norm.hyperplane is plane), None)
+        blocks.append(np.full(base.rank, -1) if block is None else block)
+        count += 0 if block is None else int(np.ptp(block)) + 1
+    blocks += [] if rows is None or rows.matrix is None else [np.full(rows.matrix.shape[1], -1)]
+    ridge = p + c or e
+    return Gauge(np.concatenate(blocks), p / ridge, c / ridge, e / float(np.sqrt(ridge * declaration.ridge)))
 
 
 def outline(declaration: Declaration, labels: LabelSet, text: str = "") -> MarginProgram:

@@ -120,7 +120,7 @@ class Problem(Formulation):
         """
         self.check_unchanged()
         if self._prepared is None:
-            self._prepared = prepare_features(self.hyperplanes)
+            self._prepared = prepare_features(self.hyperplanes, rotate=not self.lower().by_columns)
         return self._prepared
 
     def program(self) -> MarginProgram:

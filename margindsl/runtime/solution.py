@@ -16,6 +16,8 @@ from margindsl.calculus.accuracy import relative_gap
 from margindsl.contract import Status
 from margindsl.drivers.run import Record
 from margindsl.errors import DeclarationError, one_of
+from margindsl.features import AffineFeatures
+from margindsl.features.dense import JoinedFeatures
 from margindsl.features.points import check_columns, is_lazy, map_chunks
 from margindsl.labelset import Names
 from margindsl.language.symbols import Scalar
@@ -197,6 +199,27 @@ class Solution:
         """Return (i, j, cost) of the links with a weight that the labels violate, dearest first."""
         rows = getattr(getattr(self.basis, "declaration", None), "rows", None)
         return [] if rows is None else sorted(rows.violated(self.labels), key=lambda link: -link[2])
+
+    @property
+    def kernel_weights(self) -> FloatArray:
+        """Return the share (v,) of each kernel, or hyperplane of several, in Σ‖w_v‖: the weight d_v that
+        ``md.norm(f, "kernels")**2`` or ``(md.norm(a) + md.norm(b))**2`` gives it.
+
+        Raises
+        ------
+        DeclarationError
+            If there is one kernel, or the solution was loaded without its problem.
+        """
+        features, lengths = self.features, np.array([np.linalg.norm(w) for w in self.w])
+        while isinstance(features, AffineFeatures):
+            features = features.base
+        if len(lengths) == 1:
+            if not isinstance(features, JoinedFeatures):
+                raise DeclarationError("kernel_weights: the hyperplane has no list of kernels, or is loaded without "
+                                       "its problem; declare md.Hyperplane(X, kernel=[...])")
+            w = np.asarray(self.weights).reshape(len(self.weights), -1)[:len(features.block)]
+            lengths = np.sqrt(np.bincount(features.block, np.sum(w**2, axis=1)))
+        return np.asarray(lengths / max(float(lengths.sum()), np.finfo(float).tiny))
 
     @property
     def outliers(self) -> IntArray:
