@@ -337,9 +337,9 @@ def norm(f: Any, ord: Any = 2) -> Expression:
     f : Hyperplane
         Without a penalised bias.
     ord : 2, 1, "kernels" or (d,) array
-        ‖w‖, not squared; Σ|w_j| over the columns of a linear kernel, which selects some of them; Σ‖w_v‖ over the kernels
-        of a hyperplane that has several, or over groups of columns, given by the group of each one. Half the square of
-        the latter is min over d ≥ 0, Σd = 1 of ½Σ‖w_v‖²/d_v, so that kernels are chosen with weights d
+        ‖w‖, not squared; Σ|w_j| over the columns of a linear kernel, which selects some of them; Σ‖w_v‖ over the
+        kernels of a hyperplane that has several, or over groups of columns, given by the group of each one. Half the
+        square of the latter is min over d ≥ 0, Σd = 1 of ½Σ‖w_v‖²/d_v, so that kernels are chosen with weights d
         (`Solution.kernel_weights`).
 
     References
@@ -359,9 +359,10 @@ def norm(f: Any, ord: Any = 2) -> Expression:
         _, groups = np.unique(np.asarray(ord), return_inverse=True)
         if groups.shape == (f.X.shape[1],):
             return Norm(f, groups)
-    raise GrammarError(f"md.norm({f.text()}, {ord!r})", "the blocks of a norm are kernels, columns, or groups of columns",
-                       "Write md.norm(f), md.norm(f, 'kernels') with kernel=[...], and of a linear kernel md.norm(f, 1) "
-                       "or md.norm(f, groups) with the group of every column.")
+    raise GrammarError(
+        f"md.norm({f.text()}, {ord!r})", "the blocks of a norm are kernels, columns, or groups of columns",
+        "Write md.norm(f), md.norm(f, 'kernels') with kernel=[...], and of a linear kernel md.norm(f, 1) or "
+        "md.norm(f, groups) with the group of every column.")
 
 
 def manifold(f: Any, graph: Any) -> Expression:

@@ -211,7 +211,8 @@ class Proof(SimpleNamespace):
             **(found | words), n=n, clusters=k, known=math.inf,
             **{name: header[name] for name in ("coding", "kind", "state", "free_bias")},
             bias=np.array(header["bias"], dtype=float), held=whole(header["held"], -1, lengths["l"] - 1),
-            ridge=number(header["ridge"], 0.0 if "block" in found else sys.float_info.min), constant=number(header["constant"]),
+            ridge=number(header["ridge"], 0.0 if "block" in found else sys.float_info.min),
+            constant=number(header["constant"]),
             value=number(header["value"], high=math.inf), bound=number(header["bound"], -math.inf))
         self.singer = self.coding == "crammer-singer"
         self.group, self.linear = (number(x, 0.0) for x in header.get("gauge", [0.0, 0.0]))
@@ -395,7 +396,8 @@ class Proof(SimpleNamespace):
         squares = sign * np.vstack([np.column_stack([B.rows, -np.append(self.middles, 0)]), self.cuts])
         H, sizes, U = (gathered(position[:len(X)], X, N) for X in (
             sign[:-1, None] * linear * self.columns, np.abs(linear) * self.magnitudes, squares.T))
-        (F, off), cut, count = self.whitened(q, eta, H * seen, sizes * seen), U.T[len(B.rows):] != 0, np.abs(self.cuts).sum(axis=1)
+        H, sizes, cut = H * seen, sizes * seen, U.T[len(B.rows):] != 0
+        (F, off), count = self.whitened(q, eta, H, sizes), np.abs(self.cuts).sum(axis=1)
         total, i, j = np.abs(self.cuts.sum(axis=1)), cut.argmax(axis=1), N - 1 - cut[:, ::-1].argmax(axis=1)
         apart = np.isin(i * N + j, np.sort(position[B.apart], axis=1) @ [N, 1]) | ((i >= N - held) & (i < j))
         loose = (count != 1) & ((count != 2) | (total != 2) | ~apart)  # what is not an equality
