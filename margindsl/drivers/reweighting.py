@@ -70,7 +70,7 @@ def reweighted(form: FixedLabelForm, budget: Budget, start: RawSolution | None,
         V = root[:, None] * (V if Q is None else Q @ V)
         u, tau = np.asarray(raw["u"]), raw.get("tau")
         h = np.sqrt(gauge.squares(form.unpack(form.dual_direction(u, tau))).sum(axis=1)[:-1])
-        if not gauge.has_floor and h.max() > e and not form.losses.scalars.count:
+        if not gauge.is_squared and h.max() > e and not form.losses.scalars.count:
             shrunk = (1.0 - INSIDE) * e / h.max()
             u, tau = shrunk * u, None if tau is None else shrunk * tau
         (bias, scalars), w = form.plane(raw.variables), V.T.ravel()

@@ -37,7 +37,7 @@ class Gauge:
         freeze_fields(self)
 
     @property
-    def has_floor(self) -> bool:
+    def is_squared(self) -> bool:
         """Return whether R(V) ≥ ½‖V‖²."""
         return self.plain + self.group > 0
 

@@ -102,7 +102,7 @@ class Relaxation(ABC):
         if program.clusters > self.most_clusters:
             return Refusal(f"{program.clusters} clusters were declared, and {self.name!r} takes {self.most_clusters}: "
                            f"{self.why_so_few}", "Use relaxation='minimax', 'alternating' or 'cccp'")
-        if program.gauge is not None and not program.gauge.has_floor and self.bound.startswith("certified"):
+        if program.gauge is not None and not program.gauge.is_squared and self.bound.startswith("certified"):
             return Refusal(f"{self.name!r} bounds squared norms, and the norm here is not squared",
                            "Use relaxation='alternating' or 'exact', or add md.sq_norm(f) with a small weight")
         return self.accepts(program)
