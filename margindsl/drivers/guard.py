@@ -90,15 +90,19 @@ class Guarded(Session):
         self.solver, self._form = solver, form
         self._session: Session | None = None
 
-    def solve(self, form: Form, budget: Budget, start: RawSolution | None = None,
+    def solve(self, form: Any, budget: Budget, start: RawSolution | None = None,
               is_judged: bool = True) -> RawSolution:
         asked = _Asked(budget.callback)
         if start is not None:
             start = replace(start, variables=fitting(form.variables(), start.variables))
         try:
             with np.errstate():
-                answer = (self._answer if getattr(form, "gauge", None) is None else self._reweighted)(
-                    form, asked.watched(budget), start)
+                if getattr(form, "gauge", None) is not None:
+                    answer = reweighted(form, asked.watched(budget), start, self._plain)
+                else:
+                    if self._session is None:
+                        self._session = self.solver.open(self._form)
+                    answer = self._session.solve(form, asked.watched(budget), start)
             asked.settle()
             raw = read_raw(form, answer)
         except BaseException as error:
@@ -112,15 +116,8 @@ class Guarded(Session):
         return judged(form, raw, budget.tol, name_of(self.solver)) if is_judged else raw
 
 
-    def _answer(self, form: Form, budget: Budget, start: RawSolution | None) -> RawSolution:
-        if self._session is None:
-            self._session = self.solver.open(self._form)
-        return self._session.solve(form, budget, start)
-
-    def _reweighted(self, form: Any, budget: Budget, start: RawSolution | None) -> RawSolution:
-        """Return the answer to a form with a gauge, which the solver sees as forms without one."""
-        return reweighted(form, budget, start, lambda plain, budget, start: read_raw(
-            plain, self.solver.open(plain).solve(plain, budget, start)))
+    def _plain(self, form: Form, budget: Budget, start: RawSolution | None) -> RawSolution:
+        return read_raw(form, self.solver.open(form).solve(form, budget, start))
 
 
 @dataclass

@@ -71,8 +71,8 @@ REGULARISER_SIGN = Rule(
     "Give md.sq_norm(f) a positive and md.manifold a non-negative coefficient.")
 NORM = Rule(
     "is a norm that is not squared, beside {what}",
-    "Write one norm, or one sum of norms, a problem, alone or squared, beside md.sq_norm(f), with binary or simplex-coded "
-    "margins.")
+    "Write one norm, or one sum of norms, a problem, alone or squared, beside md.sq_norm(f), with binary or "
+    "simplex-coded margins.")
 VARIANCE = Rule(
     "takes the variance of something that is not affine in the margin, or subtracts a variance",
     "Write md.var(g) with a non-negative coefficient.")

@@ -130,7 +130,7 @@ class ObjectiveParts:
         self.label_costs: list[tuple[float, FloatArray, Expression]] = []  # of sums of two labels
         self.ramps: list[Any] = []  # kinks, margins, which of them, weights, slopes, shifts
         self.concave: dict[Hyperplane, Expression] = {}  # squared norms of negative coefficient
-        self.norms: list[tuple[list[Norm], float, float]] = []  # with coefficients of half their square, and of themselves
+        self.norms: list[tuple[list[Norm], float, float]] = []  # with weights of half their square, and of themselves
 
     def written(self, e: Expression) -> Expression:
         """Return a regulariser with all its factors, as the user wrote them."""
