@@ -78,3 +78,10 @@ def points_of(pairs, count):
     first = np.zeros(pairs.size, dtype=bool)
     first[pairs[:count, 0]] = True
     return first
+
+
+def test_clouds_of_unequal_sizes_are_what_most_clusterings_agree_upon():
+    X, truth = make_blobs([250, 80, 40, 30], 4, cluster_std=1.2, random_state=1)[:2]
+    features = build(X, md.RBF(0.35 * md.mean_distance, rank=50)).clustered
+    labels = consensus(features, 4, np.random.default_rng(0)).argmax(axis=1)
+    assert clustering_accuracy(truth, labels) >= 0.98

@@ -53,7 +53,7 @@ def test_influence_of_columns_under_another_kernel_and_its_picture():
     model = MarginClusterer(3, random_state=0).fit(frame)
     assert model.feature_importances_.argmin() == 2 and model.feature_importances_.sum() == pytest.approx(1.0)
     axes = model.plot("features")
-    assert [tick.get_text() for tick in axes.get_yticklabels()][0] == "noise"
+    assert next(tick.get_text() for tick in axes.get_yticklabels()) == "noise"
     with pytest.raises(DeclarationError, match="linear kernel"):
         wide = np.random.default_rng(0).normal(size=(20, 300))
         md.plots.influences(MarginClusterer(2, kernel="rbf", random_state=0).fit(wide).solution_)
