@@ -50,7 +50,7 @@ def _recipe(name: str, **more: Callable[[Task], Any]) -> Callable[[Task], md.Pro
 BALANCE: dict[str, Callable[[Task], Any]] = {"balance": lambda t: t.balance}  # of labels
 BOUND: dict[str, Callable[[Task], Any]] = {"l": lambda t: t.balance * len(t.X)}  # of decision values
 KNOWN: dict[str, Callable[[Task], Any]] = {"y": lambda t: t.known}
-STEPS: dict[str, Callable[[Task], Any]] = {"max_iter": lambda t: ITERATIONS}
+STEPS: dict[str, Callable[[Task], Any]] = {"sampling": lambda t: "labels", "max_iter": lambda t: ITERATIONS}
 
 
 def _cpm3c(task: Task) -> md.Problem:

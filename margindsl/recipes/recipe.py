@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any, TypeVar
 
 import margindsl as md
-from margindsl.errors import one_of
+from margindsl.errors import DeclarationError, one_of
 
 STOCHASTIC_TOL = 1e-2  # sampled gradients leave a gap of more than this, and no round of labels mends it
 F = TypeVar("F", bound=Callable[..., Any])
@@ -114,4 +114,24 @@ def dual_box(weight: float | md.Parameter, points: int, theta: float | md.Parame
     return 2.0 * weight / points * (2.0 - theta) / (1.0 - theta) ** 2
 
 
-__all__ = ["STOCHASTIC_TOL", "Traits", "dual_box", "minimax", "recipe", "traits_of"]
+def stochastic(owner: str, sampling: str, published: str, max_iter: int | None, tau: float | None,
+               step_factor: float | None, usual: float, box: float | None) -> Any:
+    """Return the solver of a stochastic recipe: sampled labellings with variance reduction, or a paper's own steps.
+
+    Parameters
+    ----------
+    published : str
+        The solver whose steps the paper prints.
+    usual, box : float
+        Of its steps the factor and the half-width of the box of duals where none are given.
+    """
+    if one_of(f"sampling of {owner}", sampling, ("variance-reduced", "labels")) == "labels":
+        return md.Solver(published, sampling="labels", max_iter=max_iter or 2000, tau=box if tau is None else tau,
+                         step_factor=usual if step_factor is None else step_factor)
+    if tau is not None or step_factor is not None:
+        raise DeclarationError(f"{owner}(tau=, step_factor=): they belong to the steps as printed; "
+                               "give sampling='labels', too")
+    return md.Solver("mirror-prox", sampling="variance-reduced", max_iter=max_iter or 20_000, tol=STOCHASTIC_TOL)
+
+
+__all__ = ["STOCHASTIC_TOL", "Traits", "dual_box", "minimax", "recipe", "stochastic", "traits_of"]

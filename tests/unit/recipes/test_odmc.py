@@ -30,7 +30,7 @@ def test_the_value_is_that_of_equation_2_at_the_labels_returned():
 
     best = minimize(objective, np.zeros(X.shape[1]), tol=1e-9)
     assert solution.value == pytest.approx(best.fun, rel=1e-5)
-    assert solution.bound <= solution.value and solution.solver == "mirror-descent"
+    assert solution.bound <= solution.value and solution.solver == "mirror-prox"
 
 
 @pytest.mark.parametrize("count,balance", [(40, 0.03), (41, 0.03), (40, 0.3), (41, 0.0)])
@@ -50,13 +50,20 @@ def test_digits_are_clustered_and_new_points_predicted(kernel):
 
 def test_the_box_of_the_duals_is_the_slope_at_margin_minus_one():
     X, _ = digits(3, 8, 40)
-    problem = md.recipes.odmc(X, lam=7.0, nu=0.6, theta=0.3)
+    problem = md.recipes.odmc(X, lam=7.0, nu=0.6, theta=0.3, sampling="labels")
     term = problem.program().losses.terms[0]
     slope = term.weights[0] * abs(float(term.loss.derivative(np.array([-1.0]))[0]))
     assert problem.solver.tau == pytest.approx(slope)
-    assert md.recipes.odmc(X, lam=md.Parameter(7.0)).solver.tau is None
-    assert md.recipes.odmc(X, tau=0.3, step_factor=1.0).solver == md.Solver(
+    assert md.recipes.odmc(X, lam=md.Parameter(7.0), sampling="labels").solver.tau is None
+    assert md.recipes.odmc(X, sampling="labels", tau=0.3, step_factor=1.0).solver == md.Solver(
         "mirror-descent", sampling="labels", max_iter=2000, tau=0.3)
+
+
+def test_sampled_labellings_converge():
+    X, _ = digits(3, 8, 60)
+    solution = md.recipes.odmc(X).solve(random_state=0)
+    exact = md.recipes.odmc(X).solve(solver="mirror-prox", random_state=0)
+    assert solution.status == "converged" and solution.estimate == pytest.approx(exact.estimate, rel=2e-2)
 
 
 def test_rounding_departs_to_a_value_no_higher():
@@ -83,7 +90,9 @@ def test_the_labels_follow_the_weighted_vote_of_the_labellings():
     ({"balance": -0.1}, DeclarationError, r"odmc\(balance=-0.1\): expected None or a non-negative fraction"),
     ({"labels": "signs"}, UnknownNameError, "unknown rule for labels in odmc 'signs'. Did you mean 'sign'"),
     ({"theta": 1.0}, DeclarationError, "expected 0 <= theta < 1"),
-    ({"tau": -1.0}, DeclarationError, "expected a positive finite number")])
+    ({"sampling": "labels", "tau": -1.0}, DeclarationError, "expected a positive finite number"),
+    ({"tau": 0.1}, DeclarationError, r"odmc\(tau=, step_factor=\): .*give sampling='labels'"),
+    ({"sampling": "label"}, UnknownNameError, "Did you mean 'labels'")])
 def test_bad_options(options, error, message):
     with pytest.raises(error, match=message):
         md.recipes.odmc(np.arange(12.0).reshape(6, 2), **options)
