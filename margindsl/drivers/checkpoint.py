@@ -103,7 +103,7 @@ def digest_of(program: MarginProgram, method: str) -> str:
     losses, labels = program.losses, program.labels
     parts = [program.text, method, program.coding, program.features.describe(), repr(program.features.rank),
              *(repr(term.loss) for term in losses.terms), repr(losses.scalars.names)]
-    exact = [labels.component, labels.pinned, labels.sign, labels.apart, labels.at_least, labels.at_most,
+    exact: list[Any] = [labels.component, labels.pinned, labels.sign, labels.apart, labels.at_least, labels.at_most,
              [] if labels.barred is None else labels.barred,
              *(np.append(part.omega, [part.lower, part.upper, *part.code]) for part in labels.parts),
              *(term.points for term in losses.terms)]

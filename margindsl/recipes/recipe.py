@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import margindsl as md
 from margindsl.errors import DeclarationError, one_of
+from margindsl.typing import SolverName
 
 STOCHASTIC_TOL = 1e-2  # sampled gradients leave a gap of more than this, and no round of labels mends it
 F = TypeVar("F", bound=Callable[..., Any])
@@ -114,7 +115,7 @@ def dual_box(weight: float | md.Parameter, points: int, theta: float | md.Parame
     return 2.0 * weight / points * (2.0 - theta) / (1.0 - theta) ** 2
 
 
-def stochastic(owner: str, sampling: str, published: str, max_iter: int | None, tau: float | None,
+def stochastic(owner: str, sampling: str, published: SolverName, max_iter: int | None, tau: float | None,
                step_factor: float | None, usual: float, box: float | None) -> Any:
     """Return the solver of a stochastic recipe: sampled labellings with variance reduction, or a paper's own steps.
 
