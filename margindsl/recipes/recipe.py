@@ -116,19 +116,19 @@ def dual_box(weight: float | md.Parameter, points: int, theta: float | md.Parame
 
 
 def stochastic(owner: str, sampling: str, published: SolverName, max_iter: int | None, tau: float | None,
-               step_factor: float | None, usual: float, box: float | None) -> Any:
+               step_factor: float | None, factor: float, box: float | None) -> Any:
     """Return the solver of a stochastic recipe: sampled labellings with variance reduction, or a paper's own steps.
 
     Parameters
     ----------
     published : str
         The solver whose steps the paper prints.
-    usual, box : float
+    factor, box : float
         Of its steps the factor and the half-width of the box of duals where none are given.
     """
     if one_of(f"sampling of {owner}", sampling, ("variance-reduced", "labels")) == "labels":
         return md.Solver(published, sampling="labels", max_iter=max_iter or 2000, tau=box if tau is None else tau,
-                         step_factor=usual if step_factor is None else step_factor)
+                         step_factor=factor if step_factor is None else step_factor)
     if tau is not None or step_factor is not None:
         raise DeclarationError(f"{owner}(tau=, step_factor=): they belong to the steps as printed; "
                                "give sampling='labels', too")
