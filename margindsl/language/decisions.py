@@ -123,12 +123,16 @@ class RowTable:
         position[further] = n + np.arange(np.count_nonzero(further))
         parents = own[further]
         pick = sp.csr_array((np.ones(len(first)), (position, first)), (n + len(parents), ends[-1]))
-        views = []
+        views, alone = [], np.setdiff1d(np.arange(n), own)  # points in no margin are seen as the others are
         for block in whole:
             entries = sp.coo_array(block)
             held = labels[entries.row] >= 0
             i, j, values = labels[entries.row][held], entries.col[held], entries.data[held]
             _, once = np.unique(i * block.shape[1] + j, return_index=True)
-            views.append(sp.csr_array((values[once], (i[once], j[once])), (n, block.shape[1])))
+            i, j, values = i[once], j[once], values[once]
+            if len(i) and block.shape[1] == n and np.array_equal(i, j):
+                i, j = np.append(i, alone), np.append(j, alone)
+                values = np.append(values, np.full(len(alone), values[0]))
+            views.append(sp.csr_array((values, (i, j)), (n, block.shape[1])))
         return cls([position[kind[a:b]] for a, b in pairwise(ends)], parents,
                    tuple(sp.csr_array(pick @ block) for block in whole), tuple(views))
