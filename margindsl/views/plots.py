@@ -13,7 +13,6 @@ from margindsl.features import Linear
 from margindsl.features.kernels import as_kernel
 from margindsl.features.points import row_blocks
 from margindsl.labelset import Names
-from margindsl.language.printing import margin_text
 from margindsl.typing import BoolArray, FloatArray
 
 # Okabe and Ito (2008): told apart with every kind of colour vision. Vermilion and blue first, grey for what is beside.
@@ -38,8 +37,9 @@ def clusters_of(solution: Any) -> Iterator[tuple[str, str, BoolArray]]:
 
 
 def margin_of(solution: Any) -> str:
-    """Return how the margins are written."""
-    return f"margin {margin_text('y', 'f', solution.coding)}"
+    """Return what the margins are, in words."""
+    return {"binary": "margin: label times decision value", "crammer-singer": "margin over the next cluster"}.get(
+        solution.coding, "margin along the cluster's code")
 
 
 def declared(solution: Any, what: str) -> Any:
@@ -412,7 +412,7 @@ def features(solution: Any, ax: Any = None, *, names: Sequence[str] | None = Non
     ax = axes_of(ax)
     first = np.argsort(-found, kind="stable")[:most][::-1]
     ax.barh([str(named[j]) for j in first], found[first], color=COLOURS[1])
-    ax.set(xlabel="mean change of the decision value without the column")
+    ax.set(xlabel="mean change of decision values without it")
     return ax
 
 
