@@ -82,7 +82,7 @@ class Affine:
         entering = [a for a in (self, other) if a.points is not None and not is_zero(a.slope)]
         points = entering[0].points if entering else self.points or other.points
         if len(entering) == 2 and not points.is_same(other.points):  # type: ignore[union-attr, arg-type]
-            if not _same_labels(points, other.points):
+            if not (_same_labels(points, other.points) and points.is_linear):  # type: ignore[union-attr]
                 raise grammar.ONE_MARGIN.broken_by(at)
             unit, points = points.plus(self.slope, other.points, other.slope)  # type: ignore[union-attr, arg-type]
             total, sizes = replace(total, slope=unit), replace(sizes, slope=abs(unit))
@@ -331,11 +331,16 @@ def _lower_truncated(expression: Truncated, rows: IntArray) -> Lowered:
 
 
 def _lower_margin(expression: Margin, rows: IntArray) -> Lowered:
+    import scipy.sparse as sp
+
     labels, inner = rows, expression.labels
     while isinstance(inner, Index):
         labels, inner = inner.index[labels], inner.inner
-    affine = lower_entries(expression.hyperplane, rows).affine
-    return Lowered(replace(affine, points=replace(affine.points, labels=labels)))  # type: ignore[type-var]
+    affine, is_linear = lower_entries(expression.hyperplane, rows).affine, expression.coding != "crammer-singer"
+    points: Any = affine.points
+    if not is_linear and not (isinstance(expression.hyperplane, Hyperplane)):  # of -f they are not those of f, negative
+        points, affine = points.transformed(sp.eye_array(len(rows)), affine.slope), replace(affine, slope=1.0)
+    return Lowered(replace(affine, points=replace(points, labels=labels, is_linear=is_linear)))
 
 
 def _transformed(expression: Any, matrix: Any) -> Lowered:

@@ -19,6 +19,7 @@ class DecisionRows:
 
     labels: IntArray | None  # (m,) points
     planes: dict[Hyperplane, Any]  # of each its points (m,), or weights (m, n), a sparse array
+    is_linear: bool = True  # as margins are but for those of Crammer and Singer
 
     def __len__(self) -> int:
         return int(next(iter(self.planes.values())).shape[0])

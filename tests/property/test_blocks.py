@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import margindsl as md
-from margindsl.errors import DeclarationError
+from margindsl.errors import DeclarationError, GrammarError
 from margindsl.labelset.codes import simplex_codes
 
 N = 6
@@ -135,7 +135,7 @@ def test_views_have_names_of_their_own_columns(tmp_path):
 def test_several_clusters(coding):
     n, y = 5, md.Labels(5, clusters=3)
     a, b = md.Hyperplane(X1[:n], centre=False), md.Hyperplane(X2[:n], bias="penalised", centre=False)
-    losses = [md.mean(md.hinge(md.margin(y, plane, coding=coding))) for plane in (a, a + b)]
+    losses = [md.mean(md.hinge(md.margin(y, plane, coding=coding))) for plane in (a, b - 2 * a)]
     problem = md.Problem(md.Minimize(md.sq_norm(a) / 2 + md.sq_norm(b) / 2 + 2 * losses[0] + 3 * losses[1]),
                          [md.sizes(y, at_least=1), y[0] != y[1]])
     codes = simplex_codes(3) if coding == "simplex" else np.eye(3)
@@ -149,7 +149,7 @@ def test_several_clusters(coding):
                 return [F[i, z[i]] for i in range(n)]
             return [F[i, z[i]] - cp.max(cp.hstack([F[i, c] for c in range(3) if c != z[i]])) for i in range(n)]
 
-        loss = [sum(cp.pos(1 - m) for m in margins(F)) / n for F in (f, f + g)]
+        loss = [sum(cp.pos(1 - m) for m in margins(F)) / n for F in (f, g - 2 * f)]
         return cp.Problem(cp.Minimize(squared(W) + squared(V) + 2 * loss[0] + 3 * loss[1])).solve("CLARABEL")
 
     every = [z for z in map(np.array, product(range(3), repeat=n)) if len(set(z)) == 3 and z[0] != z[1]]
@@ -161,6 +161,12 @@ def test_several_clusters(coding):
         if relaxation == "exact":
             assert found.value == pytest.approx(least, abs=1e-6) and found.status == "optimal"
     assert found.decision.shape == (n, 3) and np.allclose(found.decision, found.decision_function([a.X, b.X]))
+    both = md.hinge(md.margin(y, a, coding=coding) + md.margin(y, b, coding=coding))
+    if coding == "simplex":
+        md.Problem(md.Minimize(md.sq_norm(a) + md.sq_norm(b) + md.mean(both)))
+    else:
+        with pytest.raises(GrammarError, match="mixes margins"):
+            md.Problem(md.Minimize(md.sq_norm(a) + md.sq_norm(b) + md.mean(both)))
 
 
 def test_features_are_views(monkeypatch):
