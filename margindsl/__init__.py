@@ -14,9 +14,9 @@ __version__ = "0.2.0"
 _ROOMS: dict[str, tuple[str, ...]] = {
     "margindsl.language": (
         "Expression", "Hyperplane", "Labels", "Minimize", "Parameter", "Scalar", "cannot_link", "count",
-        "epsilon_insensitive", "hinge", "huber", "logistic", "manifold", "margin", "max", "maximum", "mean",
-        "mean_variance", "min", "minimum", "must_link", "norm", "odm", "orthogonal", "plq", "pos", "sizes", "sq_norm",
-        "square", "squared_hinge", "sum", "var"),
+        "cvxpy_constraint", "cvxpy_term", "epsilon_insensitive", "hinge", "huber", "logistic", "manifold", "margin",
+        "max", "maximum", "mean", "mean_variance", "min", "minimum", "must_link", "norm", "odm", "orthogonal", "plq",
+        "pos", "sizes", "sq_norm", "square", "squared_hinge", "sum", "var"),
     "margindsl.features": ("Linear", "Polynomial", "Precomputed", "RBF", "mean_distance", "sqrt_mean_distance"),
     "margindsl.features.walk": ("walked",),
     "margindsl.calculus": ("PLQ", "ConvexFunction"),
@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # what checkers and editors see
     from margindsl.language import (
         Expression as Expression, Hyperplane as Hyperplane, Labels as Labels, Minimize as Minimize,
         Parameter as Parameter, Scalar as Scalar, cannot_link as cannot_link, count as count,
+        cvxpy_constraint as cvxpy_constraint, cvxpy_term as cvxpy_term,
         epsilon_insensitive as epsilon_insensitive, hinge as hinge, huber as huber, logistic as logistic,
         manifold as manifold, margin as margin, max as max, maximum as maximum, mean as mean,
         mean_variance as mean_variance, min as min, minimum as minimum,

@@ -48,6 +48,9 @@ def refuse_impossible(form: Form, status: Status) -> None:
 
 def offer_of(solver: Solver, form: Form) -> Offer | Refusal:
     """Return what a solver says to a form; one that raises, or says something else, refuses."""
+    if getattr(form, "outside", None) is not None and getattr(solver, "native", True):
+        return Refusal(f"{name_of(solver)} knows nothing of the terms and constraints that are written in CVXPY",
+                       "Use 'clarabel', or another solver behind CVXPY")
     try:
         with np.errstate():
             answer = solver.accepts(form)

@@ -300,7 +300,8 @@ def _turned_groups(run: Run, fit: Answer) -> list[FloatArray]:
 
 def labelling_key(run: Run, labels: IntArray) -> bytes:
     """Return a key of a labelling, the same for those that differ in names alone where B is symmetric."""
-    return (first_names(labels[None])[0] if run.program.labels.is_symmetric else labels.astype(np.int32)).tobytes()
+    alike = run.program.labels.is_symmetric and run.program.outside is None
+    return (first_names(labels[None])[0] if alike else labels.astype(np.int32)).tobytes()
 
 
 def regroupings(run: Run, fit: Answer, keep: int) -> list[IntArray]:

@@ -257,9 +257,9 @@ class Run:
         if form.decision and form.primal_residual(w, bias) > HELD:  # a fit no more accurate than a first answer
             w, bias = within_bounds(form, w, bias)
         decision = form.outputs(w, bias)
-        norm = form.regulariser(w)
+        norm = form.regulariser(w, bias)
         value = norm + self.program.losses.value(form.margins(decision), scalars)
-        if norm <= EPS * form.units[0]:  # what rounding leaves of w = 0, where values may be zero exactly
+        if form.outside is None and norm <= EPS * form.units[0]:  # what rounding leaves of w = 0; values may be zero
             zero, none = np.zeros_like(w), form.outputs(np.zeros_like(w), bias)
             least = self.program.losses.value(form.margins(none), scalars)
             if least - value <= EPS * form.units[0] and form.primal_residual(zero, bias) <= HELD:

@@ -306,6 +306,35 @@ class Norm(Expression):
         return "" if self.groups == 2 else f", {self.groups!r}"
 
 
+class CvxpyTerm(Expression):
+    """Represent a convex function of the weights and the bias that is written in CVXPY."""
+
+    parts = ("hyperplane",)
+
+    def __init__(self, hyperplane: Hyperplane, function: Any) -> None:
+        self.hyperplane, self.function = hyperplane, function
+
+
+def cvxpy_term(f: Any, function: Any) -> Expression:
+    """Return a term of the objective that is written in CVXPY: ``md.cvxpy_term(f, lambda w, b: cp.norm(A @ w))``.
+
+    It is part of every fit, which goes through CVXPY; bounds of relaxations leave it out where its sign says that it is
+    never negative, and are refused elsewhere.
+
+    Parameters
+    ----------
+    f : Hyperplane
+        The only one, of two clusters.
+    function : callable
+        Takes the weights (r,) in the coordinates of the features and the bias, 0 without one, as expressions of CVXPY;
+        returns a convex number.
+    """
+    if not isinstance(f, Hyperplane) or not callable(function):
+        raise GrammarError("md.cvxpy_term(...)", "the term is a function of a hyperplane's weights and bias",
+                           "Write md.cvxpy_term(f, lambda w, b: cvxpy.norm1(w)) with f = md.Hyperplane(X).")
+    return CvxpyTerm(f, function)
+
+
 class Manifold(Expression):
     """Represent fᵀLf for a graph Laplacian L."""
 

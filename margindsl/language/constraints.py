@@ -45,6 +45,7 @@ class Conditions:
     bounds: list[tuple[FloatArray, float, float]] = field(default_factory=list)
     decision: list[DecisionBound] = field(default_factory=list)
     orthogonal: list[Any] = field(default_factory=list)
+    outside: list[Any] = field(default_factory=list)  # constraints of CVXPY
     sizes: list[Any] = field(default_factory=list)
     barred: list[tuple[IntArray, IntArray]] = field(default_factory=list)
     groups: list[tuple[IntArray, FloatArray, FloatArray]] = field(default_factory=list)
@@ -360,6 +361,22 @@ class Earlier:
     weights: FloatArray
     bias: float
     decision: FloatArray
+
+
+class CvxpyConstraint(Constraint):
+    """Represent a constraint on the weights and the bias that is written in CVXPY."""
+
+    parts = ("hyperplane",)
+
+    def __init__(self, hyperplane: Hyperplane, function: Any) -> None:
+        self.hyperplane, self.function = hyperplane, function
+
+    def lower(self, into: Conditions) -> None:
+        into.check_own(self, hyperplane=self.hyperplane)
+        into.outside.append(self.function)
+
+    def text(self) -> str:
+        return f"md.cvxpy_constraint({self.hyperplane.text()}, ...)"
 
 
 class Orthogonal(Constraint):

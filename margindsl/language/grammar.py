@@ -73,6 +73,9 @@ NORM = Rule(
     "is a norm that is not squared, beside {what}",
     "Write one norm, or one sum of norms, a problem, alone or squared, beside md.sq_norm(f), with binary or "
     "simplex-coded margins.")
+OUTSIDE = Rule(
+    "has a term or a constraint of CVXPY beside {what}",
+    "Write it for one hyperplane of two clusters, its bias False or True, beside md.sq_norm(f) alone.")
 VARIANCE = Rule(
     "takes the variance of something that is not affine in the margin, or subtracts a variance",
     "Write md.var(g) with a non-negative coefficient.")

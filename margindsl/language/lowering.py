@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from margindsl.calculus import PLQ
 from margindsl.calculus.accuracy import without_rounding
 from margindsl.errors import CalculusError, GrammarError
 from margindsl.language import grammar
-from margindsl.language.atoms import Curve, Manifold, Mean, Norm, SquaredNorm, Total, Variance
+from margindsl.language.atoms import Curve, CvxpyTerm, Manifold, Mean, Norm, SquaredNorm, Total, Variance
 from margindsl.language.constraints import Conditions, Constraint, Sizes
 from margindsl.language.curves import (
     Affine,
@@ -49,6 +49,7 @@ from margindsl.language.symbols import Parameter, Scalar
 from margindsl.program.bounded_bias import moves_with_bias
 from margindsl.program.bounds import DecisionBound, with_finite_costs
 from margindsl.program.losses import Losses, LossTerm, SharedScalars, added
+from margindsl.program.outside import Outside
 from margindsl.typing import FloatArray, IntArray
 
 MOST_GROUPS = 512
@@ -92,12 +93,13 @@ class Declaration:
     barred: tuple[IntArray, IntArray] = (np.zeros(0, dtype=int), np.zeros(0, dtype=int))  # points, labels not theirs
     groups: tuple[tuple[IntArray, FloatArray, FloatArray], ...] = ()  # points, sizes at least and at most (k,)
     planes: tuple[Hyperplane, ...] = ()
+    outside: Outside | None = None  # of CVXPY, in the user's units
     gauge: tuple[tuple[Norm, ...], float, float, float] | None = None  # norms T, with p, c, e of ½p‖w‖² + ½cT² + eT
 
     @property
     def by_columns(self) -> bool:
         """Return whether the columns of the points have to stay apart."""
-        return self.gauge is not None and any(norm.by_columns for norm in self.gauge[0])
+        return self.outside is not None or (self.gauge is not None and any(n.by_columns for n in self.gauge[0]))
 
     @property
     def free_bias(self) -> bool:
@@ -130,6 +132,7 @@ class ObjectiveParts:
         self.label_costs: list[tuple[float, FloatArray, Expression]] = []  # of sums of two labels
         self.ramps: list[Any] = []  # kinks, margins, which of them, weights, slopes, shifts
         self.concave: dict[Hyperplane, Expression] = {}  # squared norms of negative coefficient
+        self.outside: list[tuple[float, Any]] = []  # terms of CVXPY
         self.norms: list[tuple[list[Norm], float, float]] = []  # with weights of half their square, and of themselves
 
     def written(self, e: Expression) -> Expression:
@@ -254,6 +257,10 @@ def _walk(e: Any, coefficient: float, parts: ObjectiveParts) -> None:
         if any(not isinstance(norm, Norm) for norm in norms):
             raise grammar.NORM.broken_by(e, what="something else in its square")
         parts.norms.append((norms, 0.0, coefficient) if kind is Norm else (norms, 2.0 * coefficient, 0.0))
+    elif kind is CvxpyTerm:
+        if coefficient < 0:
+            raise grammar.REGULARISER_SIGN.broken_by(parts.written(e), coefficient=f"{coefficient:.6g}")
+        parts.outside.append((coefficient, e.function))
     elif kind is PairEnergy:
         parts.pairs.append((coefficient, e))
     elif kind in (Total, Mean, Index) and any(isinstance(node, Labels) for node in outside_margins(e)):
@@ -378,6 +385,16 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
     declared = Declaration(labels, hyperplane, _losses(parts, positions, n), parts.ridges[hyperplane],
                            tuple(parts.manifolds), parts.constant, coding=coding, planes=planes,
                            gauge=norms, **conditions.arrays())
+    if parts.outside or conditions.outside:
+        for what, met in (("several clusters", labels.clusters > 2),
+                          ("a penalised bias", hyperplane.bias == "penalised"),
+                          ("other norms, graphs, hyperplanes or pairs", bool(
+                              norms or parts.manifolds or table or parts.pairs or parts.label_costs or parts.ramps)),
+                          ("bounds on decision values", bool(hyperplane.bias and conditions.decision)),
+                          ("earlier solutions", bool(conditions.orthogonal))):
+            if met:
+                raise grammar.OUTSIDE.broken_by(hyperplane, what=what)
+        declared = replace(declared, outside=Outside(tuple(parts.outside), tuple(conditions.outside)))
     if table is not None:
         declared = with_blocks(declared, table, parts.ridges, conditions)
     if not (parts.pairs or parts.label_costs or parts.ramps):

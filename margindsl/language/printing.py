@@ -279,5 +279,6 @@ FORMS: dict[str, tuple[int | Callable[[Any], int], Template, Template]] = {
                                   f"weight={e.weights.text()})",
                    _pairs_latex),
     "SquaredNorm": (100, "md.sq_norm({0})", lambda e: rf"\|{e.hyperplane.letter()}\|^2"),
+    "CvxpyTerm": (100, "md.cvxpy_term({0}, ...)", lambda e: r"t\left(w, b\right)"),
     "Norm": (100, lambda e: f"md.norm({e.hyperplane.text()}{e.ord()})", _norm_latex),
     "Manifold": (100, "md.manifold({0}, graph)", lambda e: rf"{e.hyperplane.letter()}^\top L {e.hyperplane.letter()}")}

@@ -9,7 +9,7 @@ import numpy as np
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.labelset.declaration import whole_sizes
 from margindsl.language import grammar
-from margindsl.language.constraints import Constraint, Equality, Known, Links, Orthogonal, Sizes
+from margindsl.language.constraints import Constraint, CvxpyConstraint, Equality, Known, Links, Orthogonal, Sizes
 from margindsl.language.entries import constant_value, read_array
 from margindsl.language.expressions import COMPARED, Expression, Index, as_expression
 from margindsl.language.graphs import as_pairs, weighted_pairs
@@ -171,6 +171,17 @@ def _size_bound(labels: Labels, name: str, given: Any) -> FloatArray:
         raise DeclarationError(
             f"md.sizes({name}={given!r}): expected one number, or one a cluster, {labels.clusters} in all")
     return np.broadcast_to(bound, (labels.clusters,)).astype(float)
+
+
+def cvxpy_constraint(f: Hyperplane, function: Any) -> CvxpyConstraint:
+    """Return a constraint written in CVXPY: ``md.cvxpy_constraint(f, lambda w, b: w >= 0)``.
+
+    Arguments are those of `md.cvxpy_term`.     Every fit keeps it; bounds of relaxations hold without it.
+    """
+    if not isinstance(f, Hyperplane) or not callable(function):
+        raise GrammarError("md.cvxpy_constraint(...)", "it is a function of a hyperplane's weights and bias",
+                           "Write md.cvxpy_constraint(f, lambda w, b: w >= 0) with f = md.Hyperplane(X).")
+    return CvxpyConstraint(f, function)
 
 
 def orthogonal(hyperplane: Hyperplane, solutions: Any) -> Orthogonal:

@@ -127,7 +127,7 @@ def certify_fixed_labels(form: FixedLabelForm | ClusterForm, u: FloatArray | Non
     form : FixedLabelForm or ClusterForm
     u : (m,) or (m, k), tau : (J,) float arrays
     """
-    if u is None or not form.falls:
+    if u is None or not form.falls or form.outside is not None:
         return None
     u, tau = projected_duals(form, u, tau)
     bound = fixed_label_value(form, u, tau)

@@ -20,6 +20,7 @@ from margindsl.program.equalities import moved_duals
 from margindsl.program.form import Form
 from margindsl.program.gauge import Gauge
 from margindsl.program.losses import Losses
+from margindsl.program.outside import HELD, Outside
 from margindsl.typing import FloatArray, IntArray
 
 
@@ -43,6 +44,7 @@ class LabelledForm(Form):
     labels: IntArray
     codes: FloatArray = field(default_factory=partial(simplex_codes, 2), kw_only=True)
     gauge: Gauge | None = field(default=None, kw_only=True)
+    outside: Outside | None = field(default=None, kw_only=True)  # beside ½‖w‖², of two clusters
     clusters: int = field(init=False)  # k
     width: int = field(init=False)  # q, coordinates of a code
     size_of_w: int = field(init=False)  # q r
@@ -88,10 +90,13 @@ class LabelledForm(Form):
 
     def objective(self, w: FloatArray, bias: FloatArray | float = 0.0, scalars: FloatArray | None = None) -> float:
         """Return the primal objective at (w, β, s), decision bounds not included."""
-        return self.regulariser(w) + self.losses.value(self.margins(self.outputs(w, bias)), scalars)
+        return self.regulariser(w, bias) + self.losses.value(self.margins(self.outputs(w, bias)), scalars)
 
-    def regulariser(self, w: FloatArray) -> float:
-        """Return ½‖w‖², or the gauge."""
+    def regulariser(self, w: FloatArray, bias: FloatArray | float = 0.0) -> float:
+        """Return ½‖w‖², or the gauge, and terms of CVXPY; infinite where its constraints are broken."""
+        if self.outside is not None:
+            value, broken = self.outside.at(w, float(np.ravel(bias)[0]))
+            return 0.5 * float(w @ w) + value if broken <= HELD else np.inf
         return 0.5 * float(w @ w) if self.gauge is None else self.gauge.value(self.unpack(w))
 
     def variables(self) -> dict[str, Variable]:
@@ -162,7 +167,7 @@ class LabelledForm(Form):
         return tuple(sorted({position // many for position in positions}))
 
     def structure(self) -> tuple[Any, ...] | None:
-        return (*(super().structure() or ()), self.codes.tobytes(), self.gauge)
+        return (*(super().structure() or ()), self.codes.tobytes(), self.gauge, self.outside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +207,8 @@ class FixedLabelForm(LabelledForm):
         return super().variables() | {"u": Variable((self.losses.rows,))}
 
     def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
-        return (self.dual_objective(answer["u"], answer.get("tau")),
+        least = -np.inf if self.outside is not None else self.dual_objective(answer["u"], answer.get("tau"))
+        return (least,
                 self.objective(answer["w"], answer["bias"], answer["scalars"]))
 
     @property

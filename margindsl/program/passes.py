@@ -14,6 +14,7 @@ from margindsl.errors import DeclarationError, InfeasibleError
 from margindsl.features import AffineFeatures, FeatureOperator
 from margindsl.program.bounded_bias import Interval, bias_limits, centre_of
 from margindsl.program.certificates import Certificate
+from margindsl.program.outside import Outside
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 
@@ -118,8 +119,10 @@ class Units(Pass):
         s = self.scale
         features = AffineFeatures(program.features, factor=1.0 / s)
         gauge = None if program.gauge is None else replace(program.gauge, linear=s * program.gauge.linear)
+        outside = program.outside and Outside(tuple((s * s * c, term) for c, term in program.outside.terms),
+                                              program.outside.rules, program.outside.unit / s)
         return replace(program, features=features, losses=program.losses.rescaled(s * s), scale=program.scale / s**2,
-                       gauge=gauge), self._undo
+                       gauge=gauge, outside=outside), self._undo
 
     def _undo(self, answer: Answer) -> Answer:
         proof = answer.certificate

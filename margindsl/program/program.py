@@ -23,6 +23,7 @@ from margindsl.program.dump import dump_decision, dump_losses
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.gauge import Gauge
 from margindsl.program.losses import Losses
+from margindsl.program.outside import Outside
 from margindsl.program.split import (
     SplitLosses,
     falling_losses,
@@ -85,6 +86,7 @@ class MarginProgram:
     source: Any = None
     normal: Any = None
     gauge: Gauge | None = None
+    outside: Outside | None = None  # terms and constraints of CVXPY, which relaxations without fixed labels drop
     n: int = field(init=False)  # points
     clusters: int = field(init=False)  # k
     kind: Coding = field(init=False)  # how decision values, labels and margins go together
@@ -230,18 +232,14 @@ class MarginProgram:
                  scalars: FloatArray | None = None) -> float:
         """Return the normalised objective at labels (n,), w (q r,), bias (q,) and scalars (S,)."""
         decision = self.fix_labels(labels).outputs(w, bias)
-        return self.regulariser(w) + self.losses.value(self.margins(labels, decision), scalars)
+        return self.fix_labels(labels).regulariser(w, bias) + self.losses.value(self.margins(labels, decision), scalars)
 
     def size(self, fit: Any) -> tuple[float, float]:
         """Return ½‖w‖² + Σ |c ρ| + |q|ᵀ|s| of a fit, what its accuracy is relative to, and what rounding may do to it.
         """
         margins = self.margins(fit.labels, fit.decision)
-        size = self.regulariser(fit.w) + self.losses.size(margins, fit.scalars)
+        size = self.fix_labels(fit.labels).regulariser(fit.w, fit.bias) + self.losses.size(margins, fit.scalars)
         return size, self.losses.noise(margins, fit.scalars)
-
-    def regulariser(self, w: FloatArray) -> float:
-        """Return ½‖w‖², or the gauge."""
-        return 0.5 * float(w @ w) if self.gauge is None else self.gauge.value(self.unpack(w))
 
     def gains(self, decision: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
         """Return what the best labels at fixed decision values maximise: minus the losses (n, k) in every cluster."""
@@ -258,7 +256,7 @@ class MarginProgram:
     @property
     def allows_zero(self) -> bool:
         """Return whether w = 0, b = 0 keep the bounds on decision values."""
-        return all(bound.lower <= 0.0 <= bound.upper for bound in self.decision)
+        return self.outside is None and all(bound.lower <= 0.0 <= bound.upper for bound in self.decision)
 
     def no_decision(self) -> FloatArray:
         """Return the decision values of w = 0."""
@@ -355,7 +353,8 @@ class Coded(Coding):
 
     def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> FixedLabelForm:
         return FixedLabelForm(program.features, program.losses, labels, codes=program.codes,
-                              decision=program.decision, free_bias=program.free_bias, gauge=program.gauge)
+                              decision=program.decision, free_bias=program.free_bias, gauge=program.gauge,
+                              outside=program.outside)
 
     def margin_table(self, decision: FloatArray) -> FloatArray:
         return decision

@@ -280,6 +280,8 @@ def _bound_multipliers(B: LabelSet, dual: dict[str, Any]) -> tuple[FloatArray, F
 
 def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (header, arrays) of what was declared: losses, label set, decision bounds; features not included."""
+    if declaration.outside is not None:
+        raise UnknownProof("terms and constraints of CVXPY are not known to proofs")
     plane, labels, losses = declaration.hyperplane, declaration.labels, declaration.losses
     n, clusters = labels.n, labels.clusters
     stated: list[Any] = [*declaration.label_bounds, *(_size_bound(sizes, n) for sizes in declaration.sizes)]

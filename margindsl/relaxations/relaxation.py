@@ -105,6 +105,13 @@ class Relaxation(ABC):
         if program.gauge is not None and not program.gauge.is_squared and self.bound.startswith("certified"):
             return Refusal(f"{self.name!r} bounds squared norms, and the norm here is not squared",
                            "Use relaxation='alternating' or 'exact', or add md.sq_norm(f) with a small weight")
+        if program.outside is not None and (not program.kind.absorbs_labels or self.name == "exact"):
+            return Refusal(f"{self.name!r} proves values by dual points, of which terms and constraints of CVXPY have "
+                           "none here", "Use relaxation='alternating', or 'sdp' for a bound without them")
+        if program.outside is not None and self.bound.startswith("certified") and not program.outside.checked(
+                program.features.rank):
+            return Refusal("the terms of CVXPY may be negative, so that no bound without them is one with them",
+                           "Use relaxation='alternating', or write terms whose sign CVXPY knows")
         return self.accepts(program)
 
     @classmethod
@@ -134,7 +141,7 @@ class Relaxation(ABC):
 
     def solver_order(self, form: Form) -> tuple[str, ...]:
         """Return the names of the solvers tried when none is given: the default one, then the alternatives."""
-        first = self.default_solver(form)
+        first = self.default_solver(form) if getattr(form, "outside", None) is None else "clarabel"
         return (first, *(name for name in self.alternatives if name != first))
 
     @abstractmethod

@@ -249,8 +249,11 @@ def begin(compiled: Compiled, solver: Solver, earlier: Solution | None, options:
           seconds: dict[str, float]) -> Run:
     """Return the state an attempt begins with, from what earlier solvers found if anything."""
     program, start = compiled.presolved.program, options.warm_start if earlier is None else earlier
+    fits = make_solver(EVALUATION_SOLVER)
+    if program.outside is not None:  # fits are to see what is written in CVXPY
+        fits = make_solver("clarabel") if solver.native else solver
     keeps = options.checkpoint is not None and earlier is None
-    run = Run(program, solver, make_solver(EVALUATION_SOLVER), budget, np.random.default_rng(options.random_state),
+    run = Run(program, solver, fits, budget, np.random.default_rng(options.random_state),
               () if start is None else (start_labels(compiled.program, start),), compiled.sessions,
               partial(make_solver, max_iter=LIFT_STEPS),
               Checkpoint(str(options.checkpoint), program, repr(compiled.relaxation)) if keeps else None,

@@ -107,7 +107,7 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
              text: str = "") -> MarginProgram:
     """Return the margin program: the coefficient of ½‖w‖² divided out, quadratic terms moved into features."""
     ridge, rows = declaration.ridge, declaration.rows
-    maps = declaration.orthogonal or declaration.manifolds or declaration.gauge
+    maps = declaration.orthogonal or declaration.manifolds or declaration.by_columns or declaration.gauge
     if rows is not None and rows.blocks:
         factors, weights, view = zip(*rows.blocks)
         blocks = Blocks(prepared.bases, factors, weights, view, rows.parents[:weights[0].shape[0] - rows.labels.n])
@@ -121,10 +121,15 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
     gauge = None if declaration.gauge is None else _gauge(declaration, prepared.bases)
     if rows is not None and rows.matrix is not None:
         features = stacked(features, rows.parents[features.n - rows.labels.n:], rows.turned, rows.matrix)
+    outside = declaration.outside
+    if outside is not None:
+        outside.checked(features.rank)
+        outside = replace(outside, terms=tuple((c / ridge, term) for c, term in outside.terms))
     normal = Presolved.of(MarginProgram(
         features, labels, declaration.losses.rescaled(1.0 / ridge), declaration.decision,
         free_bias=declaration.free_bias, scale=ridge, constant=declaration.constant, text=text,
-        coding=declaration.coding, source=declaration, gauge=gauge), NORMAL)
+        coding=declaration.coding, source=declaration, gauge=gauge,
+        outside=outside), NORMAL)
     program = normal.program
     decision, identities = _settle_decision(declaration.decision, program.features, program.free_bias)
     program = replace(program, decision=decision, identities=identities, normal=normal)

@@ -217,7 +217,7 @@ def canonical(program: MarginProgram, labels: IntArray) -> IntArray:
     One-sided bounds on decision values tell clusters apart, as B may. Margins, symmetric bounds and the span of earlier
     solutions do not.
     """
-    if any(not bound.is_symmetric for bound in program.decision):
+    if program.outside is not None or any(not bound.is_symmetric for bound in program.decision):
         return np.arange(program.clusters)
     return program.labels.canonical(labels)
 

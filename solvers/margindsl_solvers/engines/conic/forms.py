@@ -243,7 +243,8 @@ class FixedLabelLowering(Lowering[FixedLabelForm]):
         losses = form.losses
         self.parameters = LossParameters(losses)
         self.coded = [cp.Parameter(losses.rows, name="coded slopes") for _ in range(form.width)]
-        phi, self.basis = reduced(form.features)
+        phi, self.basis = (np.asarray(form.features.toarray(), dtype=float), None) if form.outside else reduced(
+            form.features)
         self.V, Z = cp.Variable((phi.shape[1], form.width), name="V"), cp.Variable((form.n, form.width), name="Z")
         self.bias = cp.Variable((1, form.width), name="bias") if form.free_bias else None
         self.loss_rows = LossRows(losses, self.parameters, [(part, Z[:, j]) for j, part in enumerate(self.coded)])
@@ -257,7 +258,11 @@ class FixedLabelLowering(Lowering[FixedLabelForm]):
             sums = sums if self.bias is None else sums + H @ self.bias[0]
             self.bounds = decision_constraints(*form.bound_ends, sums)
         constraints = [*self.loss_rows.constraints, plane == Z, *(c for _, _, c in self.bounds)]
-        return cp.Problem(cp.Minimize(0.5 * cp.sum_squares(self.V) + self.loss_rows.cost), constraints)
+        cost = 0.5 * cp.sum_squares(self.V) + self.loss_rows.cost
+        if form.outside is not None:
+            term, rules = form.outside.written(self.V[:, 0], 0.0 if self.bias is None else self.bias[0, 0])
+            cost, constraints = cost + term, [*constraints, *rules]
+        return cp.Problem(cp.Minimize(cost), constraints)
 
     def load(self, form: FixedLabelForm) -> None:
         self.parameters.load(form.losses)
@@ -276,6 +281,8 @@ class FixedLabelLowering(Lowering[FixedLabelForm]):
     def error(self, form: FixedLabelForm, variables: dict[str, FloatArray]) -> float:
         w, bias, s = variables["w"], variables["bias"], variables["scalars"]
         u, tau = variables["u"], variables["tau"]
+        if form.outside is not None:  # its terms have no dual point here
+            return form.primal_residual(w, bias, s) if np.isfinite(form.objective(w, bias, s)) else np.inf
         primal, dual = form.objective(w, bias, s), form.dual_objective(u, tau)
         noise = form.losses.noise(form.margins(form.outputs(w, bias)), s)
         shortfall = form.dual_residual(u, tau) * max(form.units[1], float(np.abs([*bias, *s]).max()))

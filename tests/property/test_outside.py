@@ -1,0 +1,83 @@
+"""Terms and constraints that are written in CVXPY: kept by every fit, against enumeration by hand."""
+
+import itertools
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.errors import DeclarationError, GrammarError, RefusalError
+
+N = 6
+
+
+def model(seed, bias=False, scale=1.0):
+    rng = np.random.default_rng(seed)
+    X, y = scale * rng.normal(size=(N, 2)), md.Labels(N)
+    return X - X.mean(axis=0), y, md.Hyperplane(X, bias=bias)
+
+
+@pytest.mark.parametrize("seed, bias, scale", [(0, False, 1.0), (1, True, 100.0), (2, False, 100.0)])
+def test_the_best_labels_and_weights_of_all_labellings(seed, bias, scale):
+    phi, y, f = model(seed, bias, scale)
+
+    def term(w, b):
+        return scale * cp.norm1(w) + cp.square(b)
+
+    def rules(w, b):
+        return [w[0] >= 0.1 / scale, w[1] <= 0.2 / scale]
+
+    problem = md.Problem(
+        md.Minimize(md.sq_norm(f) / 2 + 2 * md.mean(md.hinge(y * f)) + 0.2 * md.cvxpy_term(f, term)),
+        [abs(md.sum(y)) <= 2, md.cvxpy_constraint(f, rules)])
+    w, b, z = cp.Variable(2), cp.Variable() if bias else 0.0, cp.Parameter(N)
+    hand = cp.Problem(cp.Minimize(cp.sum_squares(w) / 2 + cp.sum(cp.pos(1 - cp.multiply(z, phi @ w + b))) / 3
+                                  + 0.2 * term(w, b)), rules(w, b))
+    values = {}
+    for labels in itertools.product([-1, 1], repeat=N):
+        if abs(sum(labels)) <= 2:
+            z.value = np.array(labels, dtype=float)
+            values[labels] = hand.solve(solver="CLARABEL", tol_gap_rel=1e-10, tol_gap_abs=1e-10)
+    least = min(values.values())
+    for relaxation in ("alternating", "cccp", *(() if bias else ("sdp", "minimax"))):
+        found = problem.solve(relaxation, random_state=0)
+        assert found.value == pytest.approx(values[tuple(found.labels)], rel=1e-6)
+        assert found.bound <= least and found.weights[0] >= 0.1 / scale * (1 - 1e-4)
+        report = found.verify()
+        assert report and "not known to proofs" in str(report)
+    fixed = problem.with_constraints(y == np.array([1, 1, 1, -1, -1, -1])).solve("supervised")
+    assert fixed.value == pytest.approx(values[1, 1, 1, -1, -1, -1], rel=1e-7)
+
+
+def test_no_bound_is_given_that_a_negative_term_would_break():
+    _, y, f = model(0)
+    term = md.cvxpy_term(f, lambda w, b: cp.sum(w) - 3)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f)) + term), [md.sum(y) == 0])
+    with pytest.raises(RefusalError, match="may be negative"):
+        problem.solve("sdp")
+    with pytest.raises(RefusalError, match="none here"):
+        problem.solve("exact")
+    with pytest.raises(RefusalError, match="knows nothing of the terms"):
+        problem.solve("alternating", "newton")
+    assert problem.solve("alternating", "scs", random_state=0).bound == -np.inf
+
+
+@pytest.mark.parametrize("function, words", [
+    (lambda w, b: -cp.sum_squares(w), "expected one convex number"), (lambda w, b: w, "expected one convex number")])
+def test_what_is_not_convex_is_refused(function, words):
+    _, y, f = model(0)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f)) + md.cvxpy_term(f, function)))
+    with pytest.raises(DeclarationError, match=words):
+        problem.solve("alternating")
+    rule = md.cvxpy_constraint(f, lambda w, b: cp.norm(w) >= 1)
+    with pytest.raises(DeclarationError, match="no convex constraint"):
+        md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), [rule]).solve("alternating")
+
+
+def test_they_say_what_they_cannot_stand_beside():
+    _, y, f = model(0)
+    with pytest.raises(GrammarError, match="a function of a hyperplane"):
+        md.cvxpy_term(y, lambda w, b: 0)
+    with pytest.raises(GrammarError, match="beside other norms"):
+        md.Problem(md.Minimize(md.sq_norm(f) + md.norm(f) + md.mean(md.hinge(y * f)) + md.cvxpy_term(f, cp.norm)))
