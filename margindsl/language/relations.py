@@ -176,7 +176,14 @@ def _size_bound(labels: Labels, name: str, given: Any) -> FloatArray:
 def cvxpy_constraint(f: Hyperplane, function: Any) -> CvxpyConstraint:
     """Return a constraint written in CVXPY: ``md.cvxpy_constraint(f, lambda w, b: w >= 0)``.
 
-    Arguments are those of `md.cvxpy_term`.     Every fit keeps it; bounds of relaxations hold without it.
+    Every fit keeps it; bounds of relaxations hold without it.
+
+    Parameters
+    ----------
+    f : Hyperplane
+        The only one, of two clusters.
+    function : callable
+        Takes weights and bias as that of `md.cvxpy_term` does; returns a convex constraint, or a list of such.
     """
     if not isinstance(f, Hyperplane) or not callable(function):
         raise GrammarError("md.cvxpy_constraint(...)", "it is a function of a hyperplane's weights and bias",

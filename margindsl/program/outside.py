@@ -48,7 +48,8 @@ class Outside:
         total, rules = self.written(x, y)
         x.value, y.value = w, b
         worst = max((float(np.max(rule.violation())) for rule in rules), default=0.0)
-        return float(getattr(total, "value", total)), worst / (1e-300 + self.unit * float(np.linalg.norm(w)) + abs(b))
+        size = self.unit * float(np.linalg.norm(w)) + abs(b)
+        return float(getattr(total, "value", total)), worst / size if size > 0 else worst
 
     def checked(self, rank: int) -> bool:
         """Return whether no term is ever negative, so that what bounds a program without them bounds it with them.
