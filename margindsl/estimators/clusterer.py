@@ -338,7 +338,7 @@ def _codes(labels: ArrayLike | None, n: int, clusters: int) -> IntArray:
     if labels is None:
         return np.full(n, -1)
     expected = f"expected ({n},) integers from -1 (unknown) to {clusters - 1}"
-    codes = np.asarray(labels)
+    codes = np.asarray(labels, dtype=object)
     codes = np.where(pd.isna(codes), -1, codes)
     if codes.shape != (n,):
         raise DeclarationError(f"fit(labels=...): given shape {codes.shape}, {expected}")

@@ -209,7 +209,8 @@ def _check(program: MarginProgram, labellings: Sequence[ArrayLike], folds: int |
         wrong = np.asarray(labels)[~program.labels.names.is_label(labels)]
         if wrong.size:
             raise DeclarationError(
-                f"select: a labelling holds {wrong[0]}; labels of a problem are each {program.labels.names.expected}")
+                f"select: a labelling holds {wrong[0]}; labels of a problem are each {program.labels.names.expected}; "
+                "to choose the number of clusters, md.select_clusters(X)")
     if folds is None:
         return
     if isinstance(folds, bool) or not isinstance(folds, (int, np.integer)) or not 2 <= folds <= program.labels.count:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -127,17 +128,22 @@ def select_clusters(X: Any, clusters: int | Iterable[int] = MOST, clusterer: Any
     4
     """
     n = X.shape[0] if hasattr(X, "shape") else len(X)
+    tried: Any = range(1, int(clusters) + 1) if isinstance(clusters, Integral) else clusters
     try:
-        numbers = sorted({int(k) for k in (range(1, clusters + 1) if isinstance(clusters, int) else clusters)})
+        numbers = sorted({int(k) for k in tried})
     except (TypeError, ValueError):
         numbers = []
     if not numbers or numbers[0] < 1 or isinstance(clusters, bool):
         raise DeclarationError(f"clusters={clusters!r}: expected the most clusters to try, or whole numbers from 1 on")
     if isinstance(splits, bool) or not isinstance(splits, (int, np.integer)) or splits < 1:
         raise DeclarationError(f"splits={splits!r}: expected a whole number of at least 1")
-    if isinstance(clusters, int):
+    if clusterer is not None and not (hasattr(clusterer, "predict") and hasattr(clusterer, "get_params")
+                                      and not isinstance(clusterer, type)):
+        raise DeclarationError(f"clusterer={clusterer!r}: expected an estimator of scikit-learn with fit and predict, "
+                               "such as KMeans()")
+    if isinstance(clusters, Integral):
         numbers = [k for k in numbers if k <= max(1, n // 4)]
-    if numbers[-1] > n // 2:
+    if numbers[-1] > max(1, n // 2):
         raise DeclarationError(f"{numbers[-1]} clusters of {n} points: each half of the points needs as many as "
                                "clusters; try fewer")
     rng = np.random.default_rng(random_state)

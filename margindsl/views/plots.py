@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.features import Linear
+from margindsl.features import Linear, Precomputed
 from margindsl.features.kernels import as_kernel
 from margindsl.features.points import row_blocks
 from margindsl.labelset import Names
@@ -365,7 +365,7 @@ def influences(solution: Any) -> FloatArray:
     """
     plane = declared(solution, "its points").hyperplane
     X, linear = plane.X, isinstance(as_kernel(plane.kernel), Linear)
-    if X is None or not (linear or X.shape[1] <= SHUFFLED):
+    if X is None or isinstance(as_kernel(plane.kernel), Precomputed) or not (linear or X.shape[1] <= SHUFFLED):
         raise DeclarationError("the influence of columns is known of points of a linear kernel, or of up to "
                                f"{SHUFFLED} columns")
     n, d = X.shape

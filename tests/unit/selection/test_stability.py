@@ -43,7 +43,7 @@ def test_units_and_a_seed_change_nothing_but_the_draw():
 
 @pytest.mark.parametrize("given, words", [
     ({"clusters": 0}, "expected the most clusters"), ({"clusters": "many"}, "expected the most clusters"),
-    ({"clusters": [2, 90]}, "each half"), ({"splits": 0}, "splits=0")])
+    ({"clusters": [2, 90]}, "each half"), ({"splits": 0}, "splits=0"), ({"clusterer": KMeans}, "fit and predict")])
 def test_what_is_refused(given, words):
     with pytest.raises(DeclarationError, match=words):
         md.select_clusters(X, **given)
