@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from margindsl.host.clock import Cancelled
 from margindsl.host.threads import small_work_threads
 from margindsl.program.dump import dump_form, dump_losses
 from margindsl.program.forms import Form
+from margindsl.program.labelled import LabelledForm
 from margindsl.program.passes import Pass, Presolved
 from margindsl.relaxations.relaxation import Outcome, Relaxation
 from margindsl.runtime.judging import Basis
@@ -54,16 +56,22 @@ class Compiled:
         Whether the relaxation's next solvers are tried where this one fails; not when the user named it.
     unchanged : callable, optional
         Raises where the inputs are no longer those that were declared.
+    again : callable, optional
+        Returns the program at the present values of its parameters.
+    fits : Solver, optional
+        What fits labellings in place of the usual solver.
     """
 
     def __init__(self, presolved: Presolved, relaxation: Relaxation, solver: Solver, form: Form,
                  printed: Mapping[str, Any],
                  seconds: dict[str, float], sessions: dict[Hashable, Guarded] | None = None, *,
-                 hands_over: bool = False, unchanged: Callable[[], None] | None = None) -> None:
+                 hands_over: bool = False, unchanged: Callable[[], None] | None = None,
+                 again: Callable[[], Presolved] | None = None, fits: Solver | None = None) -> None:
         self.program, self.presolved, self.relaxation, self.solver = presolved.declared, presolved, relaxation, solver
         self.form, self.printed, self.seconds = form, printed, seconds
         self.sessions = {} if sessions is None else sessions
-        self.hands_over, self.unchanged = hands_over, unchanged
+        self.hands_over, self.unchanged, self.again, self.fits = hands_over, unchanged, again, fits
+        self._opened: Any = None
 
     def order(self) -> Iterator[Solver]:
         """Yield the solvers that are tried in turn: the chosen one, then those that take over where it fails."""
@@ -121,20 +129,59 @@ class Compiled:
 
     @property
     def cvxpy(self) -> Any:
-        """Return the cvxpy problem of the form.
+        """Return the cvxpy problem of the form, one object that is kept.
+
+        Its parameters are named, and have the present values of every `Parameter` each time it is asked for; lifts are
+        of the values for which they were compiled.
 
         Raises
         ------
         RefusalError
             If the solver is native and builds none.
         """
-        session = opened(self.solver, self.form)
-        problem = getattr(session, "cvxpy", None)
-        if problem is None:
+        if self._opened is None:
+            self._opened = opened(self.solver, self.form)
+        if not hasattr(self._opened, "loaded"):
             raise RefusalError(
                 f"solver {self.solver.name!r} is native and builds no cvxpy problem; compile with 'clarabel', "
                 "'scs', 'ecos', 'osqp' or 'highs'")
-        return problem
+        return self._opened.loaded(self._now()[1])
+
+    def _now(self) -> tuple[Presolved, Form]:
+        """Return program and form at the present values of parameters, where the form takes others than its own."""
+        if self.again is None or self.form.structure() is None:
+            return self.presolved, self.form
+        presolved = self.again()
+        return presolved, self.relaxation.lower(presolved.program)
+
+    def solve_cvxpy(self, problem: Any, **options: Any) -> Solution:
+        """Solve a changed copy of `cvxpy` in its place, and return what it says of the problem as declared.
+
+        Labels are rounded from its answer, or given its weights where labels are fixed or alternate; the value is that
+        of the declared objective at them, and a bound is one that the declaration alone proves.
+
+        Parameters
+        ----------
+        problem : cvxpy.Problem
+            Over the variables of `cvxpy`: ``cvxpy.Problem(kept.objective, [*kept.constraints, more])``.
+        **options
+            Those of `solve`.
+        """
+        kept = self.cvxpy
+        if not {id(x) for x in kept.variables()} & {id(x) for x in getattr(problem, "variables", list)()}:
+            raise RefusalError("solve_cvxpy takes a problem over the variables of compiled.cvxpy, such as "
+                               "cvxpy.Problem(kept.objective, [*kept.constraints, more]) with kept = compiled.cvxpy")
+        (presolved, form), session, solver = self._now(), self._opened, copy(self.solver)
+        object.__setattr__(solver, "open", lambda form: session)
+        fits = solver if isinstance(self.form, LabelledForm) else None
+        session.changed = problem
+        try:
+            found = Compiled(presolved, self.relaxation, solver, form, self.printed, dict(self.seconds), {},
+                             fits=fits).solve(**options)
+        finally:
+            session.changed = None
+        words = "the problem was changed in CVXPY; value and bound are of the declared one"
+        return replace(found, message=f"{words}; {found.message}" if found.message else words)
 
     def solve(self, **options: Any) -> Solution:
         """Solve and return a `Solution`; the options are those of `SolveOptions`."""
@@ -249,7 +296,7 @@ def begin(compiled: Compiled, solver: Solver, earlier: Solution | None, options:
           seconds: dict[str, float]) -> Run:
     """Return the state an attempt begins with, from what earlier solvers found if anything."""
     program, start = compiled.presolved.program, options.warm_start if earlier is None else earlier
-    fits = make_solver(EVALUATION_SOLVER)
+    fits = compiled.fits or make_solver(EVALUATION_SOLVER)
     if program.outside is not None:  # fits are to see what is written in CVXPY
         fits = make_solver("clarabel") if solver.native else solver
     keeps = options.checkpoint is not None and earlier is None

@@ -174,7 +174,8 @@ class Problem(Formulation):
         check_form(used, form, method)
         draft.seconds["lower"] = time.perf_counter() - began
         return Compiled(presolved, method, used, form, self.printed(), draft.seconds, self._sessions,
-                        hands_over=named is None, unchanged=self.check_unchanged)
+                        hands_over=named is None, unchanged=self.check_unchanged,
+                        again=lambda: Presolved.of(self.program()))
 
     def solve(self, relaxation: RelaxationName | Relaxation | None = None, solver: SolverName | Solver | None = None,
               **options: Unpack[SolveArguments]) -> Solution:

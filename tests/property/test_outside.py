@@ -81,3 +81,55 @@ def test_they_say_what_they_cannot_stand_beside():
         md.cvxpy_term(y, lambda w, b: 0)
     with pytest.raises(GrammarError, match="beside other norms"):
         md.Problem(md.Minimize(md.sq_norm(f) + md.norm(f) + md.mean(md.hinge(y * f)) + md.cvxpy_term(f, cp.norm)))
+
+
+def test_one_problem_is_kept_and_its_parameters_live():
+    _, y, f = model(0)
+    lam = md.Parameter(2.0, name="lam")
+    fixed = [y == np.array([1, 1, 1, -1, -1, -1])]
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + lam * md.mean(md.hinge(y * f))), fixed)
+    compiled = problem.compile("supervised", "clarabel")
+    kept = compiled.cvxpy
+    for lam.value in (2.0, 5.0):
+        assert compiled.cvxpy is kept
+        assert kept.solve(solver="CLARABEL") == pytest.approx(problem.solve().value, rel=1e-5)
+    assert "weights" in {parameter.name() for parameter in kept.parameters()}
+
+
+@pytest.mark.parametrize("relaxation", ["supervised", "alternating", "sdp"])
+def test_a_changed_copy_comes_back_as_it_judges_the_declared_problem(relaxation):
+    phi, y, f = model(1)
+    known = [y == np.array([1, 1, 1, -1, -1, -1])] if relaxation == "supervised" else [abs(md.sum(y)) <= 2]
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 4 * md.mean(md.hinge(y * f))), known)
+    compiled, least = problem.compile(relaxation, "clarabel"), problem.solve("exact").value
+    kept = compiled.cvxpy
+    first = next(x for x in kept.variables() if x.name() == ("d" if relaxation == "sdp" else "V"))
+    changed = cp.Problem(kept.objective, [*kept.constraints, first[-1] == 0 if first.ndim == 2 else first[-1] >= 0.1])
+    found = compiled.solve_cvxpy(changed, random_state=0)
+    assert found.verify() and found.bound <= least + 1e-9 and found.value >= least - 1e-7
+    assert "changed in CVXPY" in found.message
+    if relaxation == "supervised":
+        w = cp.Variable()
+        margins = cp.multiply([1, 1, 1, -1, -1, -1], phi[:, 0] * w)
+        hand = cp.Problem(cp.Minimize(cp.square(w) / 2 + 2 * cp.sum(cp.pos(1 - margins)) / 3)).solve(solver="CLARABEL")
+        assert found.value == pytest.approx(hand, rel=1e-6) and abs(found.weights[1]) < 1e-7
+    with pytest.raises(RefusalError, match="over the variables of compiled.cvxpy"):
+        compiled.solve_cvxpy(cp.Problem(cp.Minimize(cp.square(cp.Variable()))))
+
+
+@pytest.mark.parametrize("name, package, options, one", [
+    ("PIQP", "piqp", {"eps_abs": 1e-12, "eps_rel": 1e-12}, {"max_iter": 1}),
+    ("QOCO", "qoco", {"abstol": 1e-11, "reltol": 1e-11}, {"max_iters": 1}), ("DAQP", "daqp", {}, {"iter_limit": 1})])
+def test_any_solver_of_cvxpy_by_name_equals_newton_and_takes_its_options(name, package, options, one):
+    pytest.importorskip(package)
+    _, y, f = model(2)
+    fixed = [y == np.array([1, 1, 1, -1, -1, -1])]
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 4 * md.mean(md.odm(y * f))), fixed)
+    compiled = problem.compile("supervised", md.Solver(f"cvxpy:{name}", **options))
+    kept = compiled.cvxpy
+    found = compiled.solve_cvxpy(kept, tol=1e-9)  # fitted by it alone
+    assert found.value == pytest.approx(problem.solve("supervised", "newton").value, rel=1e-7)
+    try:
+        assert problem.solve("supervised", md.Solver(f"cvxpy:{name}", **one)).status == "iteration_limit"
+    except md.errors.SolverError as error:
+        assert name in str(error)

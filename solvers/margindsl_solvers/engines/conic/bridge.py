@@ -210,11 +210,16 @@ class ConicSession(Session):
         self.solver = solver
         self._first = form
         self._lowering: Lowering | None = None
+        self.changed: cp.Problem | None = None  # what is solved in place of the problem, over its variables
 
     @property
     def problem(self) -> cp.Problem:
         """Return the `cvxpy.Problem`, with the parameters of the last form solved."""
         return self._prepared(self._first if self._lowering is None else None).problem
+
+    def loaded(self, form: Form) -> cp.Problem:
+        """Return the `cvxpy.Problem` with the parameters of a form: the same object for forms of one structure."""
+        return self._prepared(form).problem
 
     @property
     def cvxpy(self) -> cp.Problem:
@@ -233,23 +238,24 @@ class ConicSession(Session):
             warnings.simplefilter("ignore")
             try:
                 lowering = self._prepared(form)
-                if not fits_in(compile_work(lowering.problem)):
+                problem = lowering.problem if self.changed is None else self.changed
+                if not fits_in(compile_work(problem)):
                     return RawSolution(Status.TIME_LIMIT, message="the time left is too short to compile the problem",
                                        seconds=seconds)
-                count = sum(parameter.size for parameter in lowering.problem.parameters())
-                data, chain, inverse = lowering.problem.get_problem_data(
+                count = sum(parameter.size for parameter in problem.parameters())
+                data, chain, inverse = problem.get_problem_data(
                     solver.engine, solver_opts={}, ignore_dpp=count > package_of(solver.engine).parameter_limit)
                 middle, package = time.perf_counter(), package_of(chain.solver.name())
                 seconds["compile"] = middle - begin
                 cap = budget.max_iter if solver.max_iter is None else solver.max_iter
                 options = package.settings(budget.tol, cap, max(budget.remaining, 1e-3)) | dict(solver.settings or {})
                 try:
-                    outcome = chain.solve_via_data(lowering.problem, data, False, solver.verbose, options)
+                    outcome = chain.solve_via_data(problem, data, False, solver.verbose, options)
                 except Exception as error:  # what a foreign package makes of options and numbers it does not take
                     raise error if isinstance(error, cp.SolverError) else cp.SolverError(f"{error}") from error
                 seconds["solve"] = time.perf_counter() - middle
                 words = words_of(outcome)
-                lowering.problem.unpack_results(outcome, chain, inverse)
+                problem.unpack_results(outcome, chain, inverse)
             except cp.SolverError as error:
                 if words == "interrupted":
                     raise KeyboardInterrupt from None  # the engine caught Ctrl-C itself
@@ -260,6 +266,8 @@ class ConicSession(Session):
 
     def _prepared(self, form: Form | None) -> Lowering:
         if self._lowering is None or (form is not None and not self._lowering.fits(form)):
+            if self.changed is not None:
+                raise cp.SolverError("the problem was changed for a form of another structure than it meets here")
             wanted = self._first if form is None else form
             self._lowering = lowering_of(wanted)(wanted)
         if form is not None:
@@ -268,7 +276,7 @@ class ConicSession(Session):
 
     def _collect(self, lowering: Lowering, form: Form, words: str, seconds: dict[str, float],
                  tol: float) -> RawSolution:
-        problem = lowering.problem
+        problem = lowering.problem if self.changed is None else self.changed
         status = _statuses().get(problem.status, Status.FAILED)
         if status in (Status.ITERATION_LIMIT, Status.INACCURATE):
             status = _limit_reached(words) or status
@@ -283,7 +291,7 @@ class ConicSession(Session):
             variables = _finite(lowering, form)
             if not variables:
                 status, words = Status.FAILED, f"{words}: no finite answer was returned"
-        if status is Status.OPTIMAL:
+        if status is Status.OPTIMAL and self.changed is None:  # of another problem the form knows no gap
             status, words = judged(lowering.error(form, variables), tol, words)
             variables = variables if status.has_answer else {}
         value = problem.value if variables and problem.value is not None else math.nan
