@@ -309,8 +309,12 @@ class Branching:
         """Return a node without free components, bounded by the dual of its fixed-label problem."""
         labels, tol = self.labels.at_points(z), max(0.01 * self.tol, 1e-12)
         if isinstance(self.bounds, JointNodes):
-            self.run.fit(labels, self.run.best, tol=tol, cutoff=self.ceiling)
-            return self._joint(node, z).node
+            raw = self.run.fit(labels, self.run.best, tol=tol, cutoff=self.ceiling).raw
+            inner = self.bounds.inner(z, raw.variables)
+            if inner.any():  # what the labels prove by themselves, before a lift is asked
+                node = self._better(node, z, *self.bounds.repaired(
+                    z, self.bounds.of_decided(z, inner, raw.variables.get("tau"))))
+            return node if node.bound >= self.target else self._joint(node, z).node
         for cutoff in (self.ceiling, np.inf):  # a dual point may be worth less once it pays for scalars
             fit = self.run.fit(labels, self.run.best, tol=tol, cutoff=cutoff)
             node = self._better(node, z, *self.bounds.repaired(z, fit.raw.variables))

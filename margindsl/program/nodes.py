@@ -135,13 +135,21 @@ class JointNodes(NodeBounds):
         form = self.contraction(z)[0]
         return replace(form, domain=within(form, self.known(), inner))
 
-    def of_decided(self, z: IntArray, inner: FloatArray) -> dict[str, FloatArray]:
-        """Return what duals of the decided points prove by themselves, as an answer to a node's lift."""
+    def of_decided(self, z: IntArray, inner: FloatArray, tau: Any = None) -> dict[str, FloatArray]:
+        """Return what duals of the decided points prove by themselves, as an answer to a node's lift.
+
+        Multipliers τ of bounds |Σ a f| ≤ l are those η = |τ|/l of their squares.
+        """
         form, d = self.contraction(z)[0], np.zeros(self.contraction(z)[0].count)
+        eta = np.zeros(len(form.decision))
+        if tau is not None and not form.free_bias:
+            eta[:] = [abs(float(t)) / bound.reach if bound.reach else 0.0 for t, bound in zip(
+                np.ravel(tau), self.program.decision) if np.isfinite(bound.reach)]
         if form.reference is not None:
             H = form.features.adjoint(self.signs(z) * form.losses.scatter(inner))
-            d[form.reference] = H @ H
-        return {"u": inner, "d": d, "inner": inner}
+            P = np.eye(len(H)) + (form.sigma.T * eta) @ form.sigma if eta.any() else None
+            d[form.reference] = H @ (H if P is None else np.linalg.solve(P, H))
+        return {"u": inner, "d": d, "eta": eta, "inner": inner}
 
     def repaired(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Return the dual point of an answer to a node's lift, with `inner` beside it."""
