@@ -13,7 +13,7 @@ __version__ = "0.2.0"
 
 _ROOMS: dict[str, tuple[str, ...]] = {
     "margindsl.language": (
-        "Expression", "Hyperplane", "Labels", "Minimize", "Parameter", "Scalar", "cannot_link", "count",
+        "Expression", "Hyperplane", "Labels", "Minimize", "Parameter", "Scalar", "by_label", "cannot_link", "count",
         "cvxpy_constraint", "cvxpy_term", "epsilon_insensitive", "hinge", "huber", "logistic", "manifold", "margin",
         "max", "maximum", "mean", "mean_variance", "min", "minimum", "must_link", "norm", "odm", "orthogonal", "plq",
         "pos", "sizes", "sq_norm", "square", "squared_hinge", "sum", "var"),
@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # what checkers and editors see
     from margindsl.views import plots as plots
     from margindsl.language import (
         Expression as Expression, Hyperplane as Hyperplane, Labels as Labels, Minimize as Minimize,
-        Parameter as Parameter, Scalar as Scalar, cannot_link as cannot_link, count as count,
+        Parameter as Parameter, Scalar as Scalar, by_label as by_label, cannot_link as cannot_link, count as count,
         cvxpy_constraint as cvxpy_constraint, cvxpy_term as cvxpy_term,
         epsilon_insensitive as epsilon_insensitive, hinge as hinge, huber as huber, logistic as logistic,
         manifold as manifold, margin as margin, max as max, maximum as maximum, mean as mean,

@@ -119,7 +119,8 @@ def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
     Shapes: `candidates` (n,).
     """
     program = run.program
-    if len(candidates) <= keep or program.clusters > 2 or program.features.rank > LARGEST_RANK:
+    of_margins = program.clusters == 2 and not program.losses.is_turned  # whether losses are of margins y f
+    if len(candidates) <= keep or not of_margins or program.features.rank > LARGEST_RANK:
         return candidates[:keep]
     features, losses = program.features, program.losses
     if program.n > SCREENED:

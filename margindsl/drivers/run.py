@@ -258,10 +258,10 @@ class Run:
             w, bias = within_bounds(form, w, bias)
         decision = form.outputs(w, bias)
         norm = form.regulariser(w, bias)
-        value = norm + self.program.losses.value(form.margins(decision), scalars)
+        value = norm + form.losses.value(form.margins(decision), scalars)
         if form.outside is None and norm <= EPS * form.units[0]:  # what rounding leaves of w = 0; values may be zero
             zero, none = np.zeros_like(w), form.outputs(np.zeros_like(w), bias)
-            least = self.program.losses.value(form.margins(none), scalars)
+            least = form.losses.value(form.margins(none), scalars)
             if least - value <= EPS * form.units[0] and form.primal_residual(zero, bias) <= HELD:
                 w, decision, value = zero, none, least
         fit = Answer(np.asarray(form.labels), w, np.asarray(bias), scalars, decision, value, raw)

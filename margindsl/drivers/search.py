@@ -40,6 +40,8 @@ def search(run: Run, fit: Answer, rounds: int = 60, tries: int = 6, tol: float =
     Answer
         Never worse than the one given.
     """
+    if run.program.losses.is_turned:  # moves are estimated by losses of margins
+        return alternate(run, fit.labels, tol=tol, fit=fit)
     fit = _descend(run, fit, rounds, tries, tol)
     return escape(run, fit, blocks, rounds, tries, tol) if blocks else fit
 

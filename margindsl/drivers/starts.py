@@ -17,7 +17,6 @@ from margindsl.drivers.run import Run
 from margindsl.errors import RefusalError, SolverError, UnansweredError, UnboundedError
 from margindsl.host.clock import Cancelled, check, while_time
 from margindsl.host.frozen import short_key
-from margindsl.program.losses import LossTerm
 from margindsl.program.program import MarginProgram
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
@@ -249,8 +248,7 @@ def weigh_unknown(program: MarginProgram, factor: float) -> MarginProgram:
         weights = np.where(unknown[term.points], factor, 1.0) * term.weights
         kept = weights > 0
         if np.any(kept):
-            terms.append(LossTerm(term.loss, term.points[kept], weights[kept], term.slopes[kept], term.shifts[kept],
-                                  term.coupling[kept]))
+            terms.append(dataclasses.replace(term, weights=weights).taken(np.flatnonzero(kept)))
     return dataclasses.replace(program, losses=dataclasses.replace(program.losses, terms=tuple(terms)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from margindsl.language.decisions import DecisionRows
 from margindsl.language.entries import constant_value
 from margindsl.language.expressions import (
     Absolute,
+    ByLabel,
     Expression,
     Index,
     Maximum,
@@ -34,7 +36,7 @@ from margindsl.language.expressions import (
     Truncated,
 )
 from margindsl.language.margins import Hyperplane, Labels, Margin
-from margindsl.language.rows import Ramp
+from margindsl.language.rows import OfLabel, Ramp
 from margindsl.language.symbols import Named, Scalar
 from margindsl.typing import FloatArray, IntArray
 
@@ -58,6 +60,7 @@ class Affine:
     coupling: dict[Scalar, Coefficient] = field(default_factory=dict)
     points: DecisionRows | None = None
     sizes: Affine | None = None
+    turn: Coefficient = 0.0  # beside a margin, of the decision value: of a loss by label
 
     @property
     def has_arrays(self) -> bool:
@@ -112,7 +115,7 @@ class Piece:
     """Represent weight · ρ(argument), weight ≥ 0 a number or array."""
 
     weight: Coefficient
-    function: ConvexFunction | Ramp
+    function: ConvexFunction | Ramp | OfLabel
     argument: Affine
 
 
@@ -232,7 +235,7 @@ def merge(inner: Lowered) -> tuple[ConvexFunction, Affine]:
     direction = {key: value / unit for key, value in direction.items()}
     total: ConvexFunction = PLQ.affine(*_along(inner.affine, direction, pivot))
     for piece in inner.pieces:
-        if isinstance(piece.function, Ramp):
+        if isinstance(piece.function, Ramp | OfLabel):
             raise LookupError
         if isinstance(piece.weight, np.ndarray):
             raise PointwiseParameters
@@ -254,14 +257,15 @@ def _along(argument: Affine, direction: dict[Scalar | None, float], pivot: Scala
 
 
 def _single(inner: Lowered, at: Expression) -> tuple[ConvexFunction, Affine]:
-    if any(isinstance(piece.function, Ramp) for piece in inner.pieces):
-        raise grammar.RAMP.broken_by(at)
+    if any(isinstance(piece.function, Ramp | OfLabel) for piece in inner.pieces):
+        of_label = any(isinstance(piece.function, OfLabel) for piece in inner.pieces)
+        raise (grammar.STATES if of_label else grammar.RAMP).broken_by(at)
     if not inner.pieces:
         return PLQ.affine(1.0, 0.0), inner.affine
     if len(inner.pieces) == 1 and inner.affine.is_constant and is_zero(inner.affine.shift) \
             and not isinstance(inner.pieces[0].weight, np.ndarray):
         piece = inner.pieces[0]
-        assert not isinstance(piece.function, Ramp)
+        assert not isinstance(piece.function, Ramp | OfLabel)
         return piece.function * float(piece.weight), piece.argument
     try:
         return merge(inner)
@@ -343,6 +347,46 @@ def _lower_margin(expression: Margin, rows: IntArray) -> Lowered:
     return Lowered(replace(affine, points=replace(points, labels=labels, is_linear=is_linear)))
 
 
+def _lower_by_label(expression: ByLabel, rows: IntArray) -> Lowered:
+    labels: Labels = expression.margin.labels
+    own = expression.labels.index[rows] if isinstance(expression.labels, Index) else rows
+    points = lower_entries(expression.margin, own).affine.points
+    pieces: list[Piece] = []
+    for sign, loss in ((1.0, expression.upper), (-1.0, expression.lower)):
+        inner = lower_entries(_in_state(loss, labels, sign), rows)
+        if inner.sign < 0:
+            raise grammar.CONVEX_LOSS.broken_by(loss)
+        parts: tuple[Piece, ...]
+        try:  # one row a point: apart, relaxations see less of them
+            parts = (Piece(1.0, *merge(inner)),) if inner.pieces else ()
+        except (PointwiseParameters, LookupError, CalculusError):
+            parts = (*inner.pieces, Piece(1.0, PLQ.affine(1.0, 0.0), inner.affine))
+        for piece in parts or (Piece(1.0, PLQ.affine(1.0, 0.0), inner.affine),):
+            if not isinstance(piece.function, PLQ) or piece.argument.coupling or not np.all(
+                    np.isfinite(piece.function(np.asarray(piece.argument.shift)))):
+                raise grammar.STATES.broken_by(expression)
+            if not _same_labels(piece.argument.points or points, points):
+                raise grammar.STATES.broken_by(expression)
+            argument = replace(piece.argument, points=piece.argument.points or points)
+            pieces.append(replace(piece, function=OfLabel(piece.function, sign, labels), argument=argument))
+    return Lowered(Affine(points=points), tuple(pieces), 1)
+
+
+def _in_state(x: Expression, labels: Labels, sign: float) -> Expression:
+    """Return an expression with margins in place of decision values, f = sign · y f where the label is so."""
+    if isinstance(x, Hyperplane):
+        return Margin(labels, x) if sign > 0 else Negation(Margin(labels, x))
+    if isinstance(x, Margin) or x.is_constant:
+        return x
+    other = copy(x)
+    for name, value in vars(x).items():
+        if isinstance(value, Expression):
+            vars(other)[name] = _in_state(value, labels, sign)
+        elif isinstance(value, tuple | list) and value and isinstance(value[0], Expression):
+            vars(other)[name] = type(value)(_in_state(part, labels, sign) for part in value)
+    return other
+
+
 def _transformed(expression: Any, matrix: Any) -> Lowered:
     """Return what a sparse matrix makes of decision values, from which aggregates in losses are made, too."""
     found = lower_entries(expression.inner, np.arange(len(expression.inner)))
@@ -377,4 +421,4 @@ _RULES: dict[type[Expression], Callable[[Any, IntArray], Lowered]] = {
     Absolute: lambda e, rows: _compose(e, absolute_function(), rows),
     Square: lambda e, rows: _compose(e, square_function(), rows),
     Curve: lambda e, rows: _compose(e, e.function, rows), Maximum: _lower_maximum,
-    Truncated: _lower_truncated, Labels: _refuse, Variance: _refuse}
+    Truncated: _lower_truncated, ByLabel: _lower_by_label, Labels: _refuse, Variance: _refuse}

@@ -333,6 +333,18 @@ class Truncated(Operation):
     cap: Expression
 
 
+class ByLabel(Operation):
+    """Represent a loss that is one expression where the label is +1 and another where it is −1."""
+
+    def __init__(self, labels: Expression, margin: Any, upper: Expression, lower: Expression) -> None:
+        self.labels, self.margin, self.upper, self.lower = labels, margin, upper, lower
+        self.shape = labels.shape
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.upper, self.lower, self.margin
+
+
 class Index(Expression):
     """Represent the entries of an expression at some points."""
 

@@ -100,6 +100,9 @@ RAMP_CLUSTERS = Rule(
 RAMP = Rule(
     "is not a piecewise linear loss of a margin below a positive cap",
     "Write md.minimum(md.hinge(g), 2): md.hinge, abs or md.epsilon_insensitive of a margin, and a number.")
+STATES = Rule(
+    "is not a piecewise quadratic loss of decision values for each of two labels, without scalars and caps",
+    "Write md.by_label(y, {{+1: 3 * md.hinge(f), -1: md.hinge(-f)}}) with y = md.Labels(n) and f = md.Hyperplane(X).")
 LINK_ON_DECISION = Rule(
     "links decision values: must-links and cannot-links are between labels",
     "Write y[i] == y[j] or y[i] != y[j] with y = md.Labels(n).")

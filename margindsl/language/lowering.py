@@ -28,6 +28,7 @@ from margindsl.language.decisions import DecisionRows, RowTable
 from margindsl.language.entries import constant_value
 from margindsl.language.expressions import (
     Absolute,
+    ByLabel,
     Constant,
     Expression,
     Index,
@@ -45,7 +46,7 @@ from margindsl.language.graphs import RankOne
 from margindsl.language.linear import linear_part
 from margindsl.language.margins import Hyperplane, Labels, Margin, outside_margins
 from margindsl.language.norms import norms_of, terms_of
-from margindsl.language.rows import PairEnergy, Ramp, Rows, with_blocks, with_rows
+from margindsl.language.rows import OfLabel, PairEnergy, Ramp, Rows, with_blocks, with_rows
 from margindsl.language.symbols import Parameter, Scalar
 from margindsl.program.bounded_bias import moves_with_bias
 from margindsl.program.bounds import DecisionBound, with_finite_costs
@@ -53,7 +54,7 @@ from margindsl.program.losses import Losses, LossTerm, SharedScalars, added
 from margindsl.program.outside import Outside
 from margindsl.typing import FloatArray, IntArray
 
-MOST_GROUPS = 512
+MOST_GROUPS, _NOTHING = 512, PLQ.constant(0.0)
 LINEAR = {Total, Mean, Index, Sum, Negation, Product, Quotient, Labels, Constant, Parameter}  # in sums of labels
 
 
@@ -162,6 +163,13 @@ class ObjectiveParts:
                 slope, shift = (np.broadcast_to(c, (rows,))[held] for c in (argument.slope, argument.shift))
                 self.ramps.append((function.kinks, argument.points, held, weights[held], slope, shift))
                 function = function.convex
+            elif isinstance(function, OfLabel):
+                argument, half = function.lowered(argument, weights)
+                self.label_costs.append((function.sign, half, function.labels))
+                self.constant += float(half.sum()) * (1.0 if is_zero(argument.slope) else -1.0)
+                if is_zero(argument.slope):
+                    continue
+                function = function.loss
             elif isinstance(function, PLQ) and _is_square(function, argument):
                 self._add_squares(function, argument, weights)
                 continue
@@ -287,7 +295,7 @@ def _walk(e: Any, coefficient: float, parts: ObjectiveParts) -> None:
         parts.add_quadratic(e, coefficient, RankOne(*part.planes[plane]), plane)
         if plane.bias is True and moves_with_bias(*part.planes[plane]):
             raise grammar.FREE_BALANCE.broken_by(e)
-    elif kind in (Index, Total, Mean, Variance, PositivePart, Absolute, Square, Maximum, Curve, Truncated):
+    elif kind in (Index, Total, Mean, Variance, PositivePart, Absolute, Square, Maximum, Curve, Truncated, ByLabel):
         _walk_entries(e, coefficient, parts)
     else:
         raise grammar.UNKNOWN_OBJECTIVE.broken_by(e)
@@ -348,9 +356,6 @@ def _arrays(e: Expression, rows: IntArray) -> list[FloatArray]:
     if isinstance(e, Index):
         return _arrays(e.inner, e.index[rows])
     return [column for child in e.children for column in _arrays(child, rows)]
-
-
-# -- from parts to a declaration ------------------------------------------------------------------------
 
 
 def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declaration:
@@ -442,10 +447,8 @@ def _term(function: Any, argument: Affine, weights: FloatArray, points: IntArray
     column_of = {s: k for k, s in enumerate(scalars)}  # list.index would compare with ==, which declares
     for s, c in argument.coupling.items():
         coupling[:, column_of[s]] = column(c)
-    return LossTerm(function, points, weights, column(argument.slope), column(argument.shift), coupling)
-
-
-_NOTHING = PLQ.constant(0.0)
+    return LossTerm(function, points, weights, column(argument.slope), column(argument.shift), coupling,
+                    None if is_zero(argument.turn) else column(argument.turn))
 
 
 def _join(terms: Iterable[LossTerm]) -> list[LossTerm]:
@@ -464,7 +467,7 @@ def _join(terms: Iterable[LossTerm]) -> list[LossTerm]:
 def _concatenate(family: list[LossTerm]) -> LossTerm:
     fields = {name: np.concatenate([getattr(t, name) for t in family])
               for name in ("points", "weights", "slopes", "shifts", "coupling")}
+    if any(t.bare is not None for t in family):
+        fields["bare"] = np.concatenate([np.zeros(t.rows) if t.bare is None else t.bare for t in family])
     order = np.argsort(fields["points"], kind="stable")
-    if np.all(order == np.arange(len(order))):
-        return LossTerm(family[0].loss, **fields)
     return LossTerm(family[0].loss, **{name: array[order] for name, array in fields.items()})

@@ -270,6 +270,9 @@ FORMS: dict[str, tuple[int | Callable[[Any], int], Template, Template]] = {
     "Maximum": (100, lambda e: f"md.maximum({', '.join(a.text() for a in e.children)})",
                 lambda e: rf"\max\left({', '.join(a.latex() for a in e.children)}\right)"),
     "Truncated": (100, "md.minimum({0}, {1})", r"\min\left({0}, {1}\right)"),
+    "ByLabel": (100, lambda e: f"md.by_label({e.labels.text()}, {{+1: {e.upper.text()}, -1: {e.lower.text()}}})",
+                lambda e: rf"\begin{{cases}} {e.upper.latex()} & {e.labels.latex()} = +1 \\ {e.lower.latex()} & "
+                          rf"{e.labels.latex()} = -1 \end{{cases}}"),
     "Curve": (100, lambda e: f"md.{e.word}({e.before}{e.inner.text()}{e.after})", _curve_latex),
     "Total": (100, "md.sum({0})", _total_latex),
     "Mean": (100, "md.mean({0})",

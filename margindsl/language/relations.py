@@ -11,7 +11,7 @@ from margindsl.labelset.declaration import whole_sizes
 from margindsl.language import grammar
 from margindsl.language.constraints import Constraint, CvxpyConstraint, Equality, Known, Links, Orthogonal, Sizes
 from margindsl.language.entries import constant_value, read_array
-from margindsl.language.expressions import COMPARED, Expression, Index, as_expression
+from margindsl.language.expressions import COMPARED, ByLabel, Expression, Index, as_expression
 from margindsl.language.graphs import as_pairs, weighted_pairs
 from margindsl.language.margins import Hyperplane, Labels, Margin
 from margindsl.language.rows import PairEnergy
@@ -189,6 +189,46 @@ def cvxpy_constraint(f: Hyperplane, function: Any) -> CvxpyConstraint:
         raise GrammarError("md.cvxpy_constraint(...)", "it is a function of a hyperplane's weights and bias",
                            "Write md.cvxpy_constraint(f, lambda w, b: w >= 0) with f = md.Hyperplane(X).")
     return CvxpyConstraint(f, function)
+
+
+def by_label(labels: Any, losses: Any) -> Expression:
+    """Return a loss that is another one for each label, entry by entry: costs and margins of classes.
+
+    Parameters
+    ----------
+    labels : Labels, or labels of some points, y[index]
+        Of two clusters.
+    losses : dict
+        Convex expressions in decision values or margins, or numbers, for +1 and for -1.
+
+    Raises
+    ------
+    GrammarError
+        If it is no such table.
+
+    References
+    ----------
+    Y. Lin, Y. Lee, G. Wahba (2002). Support vector machines for classification in nonstandard situations.
+
+    Examples
+    --------
+    >>> import margindsl as md
+    >>> y, f = md.Labels(4), md.Hyperplane([[0.0], [1.0], [2.0], [3.0]])
+    >>> md.by_label(y, {+1: 3 * md.hinge(f), -1: md.hinge(-f)})
+    md.by_label(y, {+1: 3 * md.pos(1 - f), -1: md.pos(1 - (-f))})
+    """
+    at = f"md.by_label({labels.text() if isinstance(labels, Expression) else labels!r}, ...)"
+    own = labels.inner if isinstance(labels, Index) else labels
+    if not isinstance(own, Labels) or own.clusters != 2 or not isinstance(losses, dict) or set(losses) != {1, -1}:
+        raise grammar.STATES.broken_by(at)
+    upper, lower = (as_expression(losses[sign]) for sign in (1, -1))
+    plane: Any = next((node for side in (upper, lower) for node in side.walk() if isinstance(node, Hyperplane)), None)
+    if plane is None:
+        margins = [node for side in (upper, lower) for node in side.walk() if isinstance(node, Margin)]
+        plane = margins[0].hyperplane if margins else None
+    if plane is None or any(side.shape not in ((), labels.shape) for side in (upper, lower)):
+        raise grammar.STATES.broken_by(at)
+    return ByLabel(labels, Margin(own, plane), upper, lower)
 
 
 def orthogonal(hyperplane: Hyperplane, solutions: Any) -> Orthogonal:

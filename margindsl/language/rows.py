@@ -91,6 +91,25 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
+class OfLabel:
+    """Represent a loss of the margin that counts where the label is `sign`, and nothing elsewhere.
+
+    Its argument is αy f + d there, with y = sign α(y f + sign f)/2 + d, a row of margins and decision values that is d
+    for the other label: what the loss is there is a cost of that label, which is taken off.
+    """
+
+    loss: PLQ
+    sign: float
+    labels: Labels
+
+    def lowered(self, argument: Any, weights: FloatArray) -> tuple[Any, FloatArray]:
+        """Return the argument of its row, and half of what it is (n,) for the other label."""
+        half = 0.5 * weights * self.loss(np.broadcast_to(argument.shift, weights.shape))
+        moved = replace(argument, slope=0.5 * argument.slope, turn=0.5 * self.sign * argument.slope)
+        return moved, np.bincount(argument.points.labels, half, self.labels.n)
+
+
+@dataclass(frozen=True, eq=False)
 class Ramp:
     """Represent min(ρ, cap) = ρ − Σ d (s (x − b))₊ for piecewise linear ρ, the kinks b outside {ρ ≤ cap}.
 
@@ -202,14 +221,14 @@ def with_rows(declared: Any, energies: list[tuple[float, PairEnergy]], costs: Fl
     constant += float(np.sum(np.where(sign > 0, 2 * kappa, 1.0) * s))
     # 2. Rows of the points that occur, of all where sizes count them; one of label +1 last
     counted = bool(declared.sizes) and k > 2
-    points, known = np.arange(n) if counted else np.unique(ij[ij < n]), np.any(ij == n)
+    points, known = np.arange(n) if counted else np.unique(ij[ij < n]), np.any(ij == n) or declared.losses.is_turned
     parents = np.concatenate([points, [-1] * int(known), where]).astype(int)
     row = np.full(n + 1 + len(where), len(points))
     row[points], row[kinked] = np.arange(len(points)), len(parents) - len(where) + np.arange(len(where))
     free = np.arange(len(parents)) >= len(parents) - len(where)
     size, edge = np.sqrt(s * kappa * declared.ridge), np.arange(len(s))
     matrix = sp.csr_array((np.concatenate([size, sign * size]), (row[ij.T.ravel()], np.tile(edge, 2))),
-                          (len(parents), len(s)))
+                          (len(parents), max(1, len(s))))
     if len(parents) < len(s) and len(parents) <= FACTORED:
         values, vectors = np.linalg.eigh((matrix @ matrix.T).toarray())
         kept = values > 1e-14 * values[-1]

@@ -30,6 +30,7 @@ def dump_losses(losses: Losses) -> list[str]:
         lines.append(
             f"loss {index}: {term.loss!r} over {term.rows} rows ({cover}), "
             f"{dump_array('c', term.weights)}, {dump_array('a', term.slopes)}, {dump_array('d', term.shifts)}"
+            + ("" if term.bare is None else f", {dump_array('e', term.bare)}")
             + "".join(f", {dump_array(f'b{s}', column)}" for s, column in enumerate(term.coupling.T)))
     shared = losses.scalars
     for index in range(shared.count):

@@ -50,25 +50,28 @@ def pool_bounds(program: MarginProgram, pool: FloatArray, labellings: IntArray) 
     best = np.full(len(labellings), -np.inf)
     for u in pool:
         linear = -program.losses.conjugate_value(u)
-        scatter = program.losses.scatter(u)
+        scatter, free = program.losses.scatter(u), program.losses.scatter_turned(u)
         for block in _chunks(len(labellings)):
-            costs = coded_costs(program, labellings[block], scatter)
+            costs = coded_costs(program, labellings[block], scatter, free)
             best[block] = np.maximum(best[block], linear - 0.5 * costs)
     return best
 
 
-def coded_costs(program: MarginProgram, labellings: IntArray, scatter: FloatArray) -> FloatArray:
+def coded_costs(program: MarginProgram, labellings: IntArray, scatter: FloatArray,
+                free: FloatArray | float = 0.0) -> FloatArray:
     """Return ‖Σ_i s_i φ_i c(y_i)ᵀ‖² + 2 max ⟨b, Σ_i s_i c(y_i)⟩ (M,), of coded margins at duals s (n,) and labellings.
+
+    Duals without label (n,) of two clusters are added to s_i c(y_i).
     """
     rows = code_rows(labellings, program.label_codes)
-    V, gauge = program.features.adjoint((rows * scatter).T), program.gauge
+    V, gauge = program.features.adjoint((rows * scatter + free).T), program.gauge
     if gauge is None:
         costs = np.sum(V**2, axis=0).reshape(len(labellings), -1).sum(axis=1)
     else:
         costs = 2.0 * gauge.conjugate(gauge.squares(V).reshape(gauge.count + 1, len(labellings), -1).sum(axis=2))
     if not program.is_biased:
         return costs
-    return costs + 2.0 * program.bias.support((rows @ scatter).reshape(len(labellings), -1))
+    return costs + 2.0 * program.bias.support((rows @ scatter + np.sum(free)).reshape(len(labellings), -1))
 
 
 def _chunks(count: int) -> Iterator[slice]:

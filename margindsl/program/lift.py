@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.calculus.accuracy import rounding
-from margindsl.errors import CalculusError, DeclarationError
+from margindsl.errors import DeclarationError
 from margindsl.features.derived import AffineFeatures, image
 from margindsl.host.frozen import freeze_fields, frozen_property
 from margindsl.program.absorption import prefers_agreement, root_envelope
@@ -19,12 +19,11 @@ from margindsl.program.answers import Variable, multipliers
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.equalities import FEASIBLE
 from margindsl.program.form import Form
-from margindsl.program.losses import Losses, LossTerm
+from margindsl.program.losses import LossTerm
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 FAR = 1e12  # where the curvature of a tail is read off that is not piecewise quadratic
 NEAR = 1e-9  # of the parts of the square of a radius, by which it is greater: what rounding may do to it is less
-MOST_SUMS = 512  # different sums of losses of one point that are made one function
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +170,9 @@ class LiftForm(Form):
     [[Diag d + Σκωωᵀ − Σγbbᵀ, −H], [−Hᵀ, P₀ + 2Σ q̃_iφ_iφ_iᵀ + Σησσᵀ]] ⪰ 0, H = Σ_i t_i ũ_i e_C(i) φ_iᵀ, P₀ = I, 0 for a
     free bias. Any (u, q, d, κ, γ, η) with the inequality bounds every labelling: the rest is ½(z, w)ᵀS(z, w) ≥ 0.
 
+    A loss by label, of the argument a(y f + σf) + d, is cρ(d) where y ≠ σ: D is min(D + 2θ, cρ(d)) beside −θbbᵀ, b =
+    t e_C(i) + σe₀, for every θ ≥ 0, which stands in the place of q. What sees no label, σu, joins the row of e₀.
+
     A solver returns ``u`` (m,), ``q`` (m,), ``d`` (N,), ``kappa`` (J,), ``gamma`` (T,), ``eta`` (L,) and factors
     ``V`` (N, p), ``W`` (r [+1], p) with M = VVᵀ, N = VWᵀ and the weight matrix WWᵀ.
 
@@ -215,8 +217,11 @@ class LiftForm(Form):
                 raise DeclarationError(f"lifted bound: given shape {bound.vector.shape}, expected ({self.count},)")
         if not all(bound.is_symmetric for bound in self.decision):
             raise DeclarationError("a lift takes decision bounds of the form |sum| <= l only")
-        if np.any(self.absorbed[self.losses.points] & np.any(self.losses.coupling, axis=1)):
-            raise DeclarationError("points whose losses share scalars have a component")
+        sees = np.any(self.losses.coupling, axis=1) | (self.losses.bare != 0)
+        if np.any(self.absorbed[self.losses.points] & sees):
+            raise DeclarationError("points whose losses share scalars, or are by label, have a component")
+        if self.losses.is_turned and self.reference is None:
+            raise DeclarationError("losses by label need a component of known labels")
 
     def variables(self) -> dict[str, Variable]:
         """Return what an answer holds; of multipliers left out the repair finds d, and takes the others for zero."""
@@ -265,20 +270,37 @@ class LiftForm(Form):
         """Return (m,) which rows have a q."""
         whole = np.concatenate([np.zeros(0, dtype=bool), *(
             np.full(term.rows, isinstance(term.loss, PLQ)) for term in self.losses.terms)])
-        return ~np.any(self.losses.coupling, axis=1) & (~self.linear | (whole & (self.clusters == 2)))
+        by_label = np.repeat([t.bare is not None for t in self.losses.terms], [t.rows for t in self.losses.terms])
+        alone = ~(np.any(self.losses.coupling, axis=1) | by_label.astype(bool))
+        return alone & (~self.linear | (whole & (self.clusters == 2)))
+
+    @frozen_property
+    def turned(self) -> BoolArray:
+        """Return (m,) which rows are losses by label."""
+        return np.asarray(self.losses.bare != 0)
+
+    @frozen_property
+    def states(self) -> FloatArray:
+        """Return the (R, N) vectors t e_C + σe₀ of rows by label, zero where the label is another one."""
+        rows = np.flatnonzero(self.turned)
+        points, out = self.losses.points[rows], np.zeros((len(rows), self.count))
+        out[np.arange(len(rows)), self.component[points]] = self.sign[points]
+        if len(rows):
+            out[:, self.reference] += np.sign(self.losses.bare * self.losses.slopes)[rows]
+        return out
 
     @property
     def multipliers(self) -> int:
         """Return the number of multipliers that may be of use."""
         squares = int(np.count_nonzero(self.squared & ((self.ceiling > 0) | ~self.linear)))
         held = len(self.balance) + len(self.decision) + self.cuts.count + self.losses.scalars.count
-        return self.count + held + int(self.linear.sum()) + squares
+        return self.count + held + int(self.linear.sum()) + squares + 2 * int(self.turned.sum())
 
     def least(self, u: FloatArray, q: FloatArray) -> FloatArray:
         """Return (m,) D_r(u, q), less what rounding may have added; −∞ where a row is unbounded below."""
         out = np.empty(self.losses.rows)
         for term, part in self.losses.slices():
-            u_, q_ = u[part], q[part]
+            u_, q_ = u[part], np.where(self.turned[part], 0.0, q[part])
             if isinstance(term.loss, PLQ) and (np.any(q_) or self.domain is not None):
                 out[part] = _least_of_pieces(term, u_, q_, None if self.domain is None else self.domain[part])
                 continue
@@ -289,6 +311,8 @@ class LiftForm(Form):
                 low = -np.inf if np.all(q_[bent] <= 0) else 0.0
                 found = term.loss.minimum_with_quadratic(term.weights[bent], -2.0 * q_[bent], low)
                 out[part][bent] = np.where(u_[bent] == 0, found, -np.inf)
+        if np.any(self.turned):
+            out = np.where(self.turned, np.minimum(out + 2 * q, self.losses.row_losses(self.losses.shifts)), out)
         return out
 
     def absorbed_loss(self, loss: ConvexFunction) -> ConvexFunction:
@@ -325,7 +349,8 @@ class LiftForm(Form):
     def scatter_squares(self, q: FloatArray) -> FloatArray:
         """Return (n,) the sums q̃ of multipliers of squares."""
         losses = self.losses
-        return q if losses.is_identity else np.bincount(losses.points, q * losses.slopes**2, self.n)
+        return q if losses.is_identity else np.bincount(
+            losses.points, np.where(self.turned, 0.0, q) * losses.slopes**2, self.n)
 
     def outputs(self, W: FloatArray) -> FloatArray:
         """Return the (n, p) products of features (and the constant of a free bias) with W."""
@@ -415,7 +440,7 @@ def within(form: LiftForm, value: float, u: FloatArray) -> FloatArray | None:
     """
     losses = form.losses
     low = float(replace(form, domain=None).least(u, np.zeros_like(u)).sum())
-    if form.free_bias or losses.scalars.count or not np.isfinite(value - low) or not all(
+    if form.free_bias or losses.by_rows or not np.isfinite(value - low) or not all(
             isinstance(term.loss, PLQ) for term in losses.terms):
         return None
     codes = np.where(form.component == (-2 if form.reference is None else form.reference), form.sign, 0)
@@ -449,45 +474,3 @@ def _least_of_pieces(term: LossTerm, u: FloatArray, q: FloatArray, domain: Float
                     falls, -np.inf, np.where(flat, C, np.inf)))
                 out = np.minimum(out, np.where(low <= high, value, np.inf))
     return out
-
-
-def merged_rows(losses: Losses, absorbed: BoolArray) -> Losses:
-    """Return equal losses with slopes one, shifts zero and one row a point, where no scalar is shared.
-
-    A lift sees the sum of a point's losses, and less of them apart. Sums without a conjugate in closed form are made
-    where labels are minimised out, and only the sum with a square is looked at; there are no more of different rows
-    than 512.
-
-    Parameters
-    ----------
-    absorbed : (n,) bool array
-    """
-    if losses.scalars.count or not losses.rows or (losses.is_identity and not np.any(losses.shifts)):
-        return losses
-    order = np.argsort(losses.points, kind="stable")
-    many = np.bincount(losses.points, minlength=losses.n)
-    number = np.repeat(np.arange(len(losses.terms)), [term.rows for term in losses.terms])
-    # the rows of a point side by side, its weights in units of the first
-    table = np.full((losses.n, int(many.max()), 4), -1.0)
-    position = np.arange(losses.rows) - np.repeat(np.cumsum(many) - many, many)
-    table[losses.points[order], position] = np.stack(
-        [number, losses.weights, losses.slopes, losses.shifts], axis=1)[order]
-    unit = np.where(table[:, 0, 1] > 0, table[:, 0, 1], 1.0)
-    table[:, :, 1] /= unit[:, None]
-    flat = np.where(table[:, :, :1] < 0, -1.0, table).reshape(losses.n, -1)
-    kinds, kind = np.unique(np.column_stack([absorbed, flat.round(13)]), axis=0, return_inverse=True)
-    if len(kinds) > MOST_SUMS:
-        return losses
-    terms = []
-    for k, apart in enumerate(kinds[:, 0] == 0):
-        points = np.flatnonzero(kind.ravel() == k)
-        rows = [(int(t), c, a, d) for t, c, a, d in flat[points[0]].reshape(-1, 4) if t >= 0]
-        parts: list[ConvexFunction] = [losses.terms[t].loss.precompose(a, d) * float(c) for t, c, a, d in rows]
-        try:
-            total = [sum(parts[1:], start=parts[0])] if parts else []
-        except CalculusError:  # they are nowhere finite together
-            total = parts
-        whole = parts if apart and total and total[0].is_solved_apart else total
-        terms += [LossTerm(loss, points, unit[points], np.ones(len(points)), np.zeros(len(points)),
-                           np.zeros((len(points), 0))) for loss in whole]
-    return Losses(losses.n, tuple(terms), losses.scalars)

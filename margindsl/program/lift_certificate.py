@@ -120,8 +120,8 @@ def admissible(form: LiftForm, answer: Any) -> list[LiftPoint]:
 
     losses, linear = form.losses, form.linear
     u, q = np.where(linear, given("u", losses.rows), 0.0), given("q", losses.rows)
-    q = np.where(form.squared, np.minimum(q, form.ceiling), 0.0)
-    safe = np.minimum(q, (1.0 - 1e-7) * form.ceiling)
+    q = np.where(form.turned, np.maximum(q, 0.0), np.where(form.squared, np.minimum(q, form.ceiling), 0.0))
+    safe = np.where(form.turned, q, np.minimum(q, (1.0 - 1e-7) * form.ceiling))
     inside = np.zeros_like(u)
     if np.any(linear):
         inside[linear] = project_duals(losses.only(linear), u[linear])
@@ -129,7 +129,7 @@ def admissible(form: LiftForm, answer: Any) -> list[LiftPoint]:
     q = np.where((u != inside) & (np.abs(q) * reach**2 <= FAINT * level / losses.rows), 0.0, q)
     rest = (given("d", form.count), np.maximum(given("kappa", len(form.balance)), 0.0),
             form.cuts.admissible(answer.get("gamma")), np.maximum(given("eta", len(form.decision)), 0.0))
-    outside = ~np.isfinite(form.least(u, q)) | np.any(losses.coupling, axis=1) | (q == 0)
+    outside = ~np.isfinite(form.least(u, q)) | np.any(losses.coupling, axis=1) | (q == 0) | form.turned
     first = np.where(outside, inside, u), np.where(outside, safe, q)
     last = inside, np.where(linear, 0.0, safe)
     return [LiftPoint(*point, *rest) for point in ([first] if not np.any(first[1][linear]) else [first, last])]
@@ -184,7 +184,7 @@ def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterat
             moved = replace(moved, d=d, kappa=kappa)
         check(EIGEN_WORK * form.count**3 / 2)
         G = root @ root.T
-        lowest = eigenvalues(np.diag(moved.d) + label_part(form, moved.kappa, moved.gamma) - G)
+        lowest = eigenvalues(np.diag(moved.d) + label_part(form, moved.kappa, moved.gamma, moved.q) - G)
         scale = max(float(np.abs(lowest).max()), float(np.abs(moved.d).max(initial=0.0)), float(np.trace(G)), 1e-300)
         short = max(0.0, -float(lowest[0]))
         if np.isfinite(short):
@@ -193,6 +193,7 @@ def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterat
             break
     if form.cuts.count:
         return
+    point = replace(point, q=np.where(form.turned, 0.0, point.q))
     if searched and form.count:
         root = _whitened(form, point)
         d, kappa = ascend_cut(form, component_rows(form, point.u) if root is None else root, point.kappa, V=V)
@@ -259,7 +260,7 @@ def falling_labels(form: LiftForm, point: LiftPoint, most: int = 1) -> FloatArra
     root = _whitened(form, point)
     check(EIGEN_WORK * form.count**3)
     found = None if root is None else eigenpairs(
-        np.diag(point.d) + label_part(form, point.kappa, point.gamma) - root @ root.T)
+        np.diag(point.d) + label_part(form, point.kappa, point.gamma, point.q) - root @ root.T)
     if found is None:
         return np.zeros((form.count, 0))
     return found[1][:, :most][:, found[0][:most] < -SLACK * np.abs(found[0]).max()]
@@ -358,9 +359,12 @@ def component_rows(form: LiftForm, u: FloatArray) -> Any:
     """
     weights = np.where(form.absorbed, 0.0, form.sign * form.losses.scatter(u))
     wide, far = is_wide(form), form.features.is_remote and form.count * form.features.rank > FETCHED
-    if wide or far:
+    if (wide or far) and not form.losses.is_turned:
         return ComponentRows(_features(form), np.maximum(form.component, 0), weights, form.count, wide)
-    return _features(form).component_sums(np.maximum(form.component, 0), weights, max(form.count, 1))[: form.count]
+    H = _features(form).component_sums(np.maximum(form.component, 0), weights, max(form.count, 1))[: form.count]
+    if form.losses.is_turned:  # duals without label are those of the reference
+        H[form.reference] += _features(form).adjoint(form.losses.scatter_turned(u))
+    return H
 
 
 def _row_squares(form: LiftForm, u: FloatArray) -> FloatArray:
@@ -368,12 +372,14 @@ def _row_squares(form: LiftForm, u: FloatArray) -> FloatArray:
     return H.norms if isinstance(H, ComponentRows) else np.einsum("cr,cr->c", H, H)
 
 
-def label_part(form: LiftForm, kappa: FloatArray, gamma: FloatArray) -> FloatArray:
-    """Return Σκωωᵀ − Σγbbᵀ, of order N."""
+def label_part(form: LiftForm, kappa: FloatArray, gamma: FloatArray, q: FloatArray) -> FloatArray:
+    """Return Σκωωᵀ − Σγbbᵀ, of order N, with the vectors of losses by label among b."""
     out = (form.omega.T * kappa) @ form.omega
     if form.cuts.count:
         b = form.cuts.matrix(form.count)
         out = out - (b.T @ (b * gamma[:, None])).toarray()
+    if np.any(form.turned):
+        out = out - (form.states.T * q[form.turned]) @ form.states
     return out
 
 
@@ -414,7 +420,7 @@ def point_arrays(form: LiftForm, point: LiftPoint) -> dict[str, Any]:
     losses, apart = form.losses, np.flatnonzero(form.absorbed)
     component = form.component.copy()
     component[apart] = form.count + np.arange(len(apart))
-    q = point.q if losses.scalars.count else form.scatter_squares(point.q)
+    q = point.q if losses.by_rows else form.scatter_squares(point.q)
     return lifted_arrays(
         losses.point_duals(point.u), -2.0 * q, np.append(point.d, np.zeros(len(apart))), kappa=point.kappa,
         vectors=np.vstack([form.omega.T, np.zeros((len(apart), len(form.balance)))]), eta=point.eta,

@@ -59,7 +59,7 @@ class SharedScalars:
 
 @dataclass(frozen=True, eq=False)
 class LossTerm:
-    """Represent Σ_r c_r ρ(a_r γ_p(r) + b_rᵀs + d_r) over m rows with one function ρ.
+    """Represent Σ_r c_r ρ(a_r γ_p(r) + e_r f_p(r) + b_rᵀs + d_r) over m rows with one function ρ.
 
     Parameters
     ----------
@@ -73,6 +73,9 @@ class LossTerm:
         The affine map of the margin: a_r and d_r.
     coupling : (m, S) float array
         The coefficients b_r of the shared scalars.
+    bare : (m,) float array, optional
+        Of two clusters the coefficients e_r of decision values without label: γ = y f, so that (γ ± f)/2 is ±f where
+        y is ±1 and zero elsewhere, the argument of a loss by label.
     """
 
     loss: ConvexFunction
@@ -81,6 +84,7 @@ class LossTerm:
     slopes: FloatArray
     shifts: FloatArray
     coupling: FloatArray
+    bare: FloatArray | None = None
     rows: int = field(init=False)  # m
 
     def __post_init__(self) -> None:
@@ -112,8 +116,8 @@ class LossTerm:
             return (self,)
         parts = []
         if not negative.all():
-            parts.append(self._taken(np.flatnonzero(~negative)))
-        rest = self._taken(np.flatnonzero(negative))
+            parts.append(self.taken(np.flatnonzero(~negative)))
+        rest = self.taken(np.flatnonzero(negative))
         parts.append(LossTerm(rest.loss.precompose(-1.0), rest.points, rest.weights, -rest.slopes, -rest.shifts,
                               -rest.coupling))
         return tuple(parts)
@@ -133,9 +137,10 @@ class LossTerm:
         out[active] = c * np.asarray(self.conjugate(x))  # what is outside the domain by rounding alone is on its end
         return out
 
-    def _taken(self, rows: IntArray) -> LossTerm:
+    def taken(self, rows: IntArray) -> LossTerm:
+        """Return some of the rows."""
         return LossTerm(self.loss, self.points[rows], self.weights[rows], self.slopes[rows], self.shifts[rows],
-                        self.coupling[rows])
+                        self.coupling[rows], None if self.bare is None else self.bare[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +159,7 @@ class Losses:
     n: int
     terms: tuple[LossTerm, ...]
     scalars: SharedScalars = field(default_factory=SharedScalars.none)
+    by_rows: bool = False  # whether duals are told by rows, where those of a point have no sum
     rows: int = field(init=False)  # m, of all terms
     points: IntArray = field(init=False)  # (m,), as all of the following
     weights: FloatArray = field(init=False)  # c
@@ -174,6 +180,37 @@ class Losses:
             vars(self)[name] = parts[0] if len(parts) == 1 else frozen(
                 np.concatenate([empty.get(name, np.zeros(0)), *parts]))
         vars(self)["rows"] = len(self.points)
+        vars(self)["by_rows"] = bool(self.by_rows or self.is_turned or self.scalars.count)
+
+    @property
+    def is_turned(self) -> bool:
+        """Return whether a row sees decision values without label."""
+        return any(term.bare is not None for term in self.terms)
+
+    @cached_property
+    def bare(self) -> FloatArray:
+        """Return (m,) the coefficients of decision values without label."""
+        return np.concatenate([np.zeros(0), *(
+            np.zeros(term.rows) if term.bare is None else term.bare for term in self.terms)])
+
+    def at(self, labels: IntArray) -> Losses:
+        """Return the losses of labels (n,) of two clusters alone: slopes a + e y; itself where no row is turned."""
+        if not self.is_turned:
+            return self
+        signs = 2.0 * np.asarray(labels) - 1.0
+        return Losses(self.n, tuple(term if term.bare is None else replace(
+            term, slopes=term.slopes + term.bare * signs[term.points], bare=None) for term in self.terms),
+            self.scalars, True)
+
+    def known(self, signs: FloatArray) -> Losses:
+        """Return the losses where the labels −1 and +1 of some points are known, 0 of others: rows of slope a + e y."""
+        return replace(self, terms=tuple(term if term.bare is None else replace(
+            term, slopes=term.slopes + term.bare * signs[term.points],
+            bare=np.where(signs[term.points] == 0, term.bare, 0.0)) for term in self.terms))
+
+    def scatter_turned(self, u: FloatArray) -> FloatArray:
+        """Return the (n,) sums Σ_{r at i} e_r u_r."""
+        return np.bincount(self.points, weights=self.bare * u, minlength=self.n)
 
     # -- rows ---------------------------------------------------------------------------------------
 
@@ -181,13 +218,14 @@ class Losses:
     def is_identity(self) -> bool:
         """Return whether row r is point r with slope one, whatever the number of terms."""
         return bool(self.rows == self.n and np.array_equal(self.points, np.arange(self.n))
-                    and np.all(self.slopes == 1.0))
+                    and np.all(self.slopes == 1.0) and not self.is_turned)
 
     @cached_property
     def structure(self) -> tuple[Hashable, ...]:
         """Return a key of everything but the weights: losses with equal keys differ in their weights only."""
         terms = tuple(
-            (term.loss, *map(short_key, (term.points, term.slopes, term.shifts, term.coupling, term.weights > 0)))
+            (term.loss, *map(short_key, (term.points, term.slopes, term.shifts, term.coupling, term.weights > 0,
+                                         np.zeros(0) if term.bare is None else term.bare)))
             for term in self.terms)
         return (self.n, terms, self.scalars.costs.tobytes(), self.scalars.nonneg.tobytes())
 
@@ -219,8 +257,8 @@ class Losses:
         return csr_array((self.slopes.astype(float), (self.points, np.arange(self.rows))), shape=(self.n, self.rows))
 
     def point_duals(self, u: FloatArray) -> FloatArray:
-        """Return duals of points; of rows, where shared scalars couple them."""
-        return u if self.scalars.count else self.scatter(u)
+        """Return duals of points; of rows, where shared scalars couple them or losses are by label."""
+        return u if self.by_rows else self.scatter(u)
 
     def arguments(self, margins: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
         """Return the (m,) arguments v_r = a_r γ_p(r) + b_rᵀs + d_r."""
@@ -322,15 +360,16 @@ class Losses:
 
     def cluster_costs(self, table: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
         """Return the (n, k) losses of every point in every cluster, from its margins there (n, k)."""
-        return np.stack([np.bincount(self.points, self.row_losses(self.arguments(margins, scalars)), self.n)
-                         for margins in table.T], axis=1)
+        found = []
+        for label, margins in enumerate(table.T):
+            own = self.at(np.full(self.n, label))
+            found.append(np.bincount(self.points, own.row_losses(own.arguments(margins, scalars)), self.n))
+        return np.stack(found, axis=1)
 
     def rescaled(self, factor: float) -> Losses:
         """Return the same losses with every weight and scalar cost times a positive factor."""
-        terms = tuple(
-            LossTerm(t.loss, t.points, t.weights * factor, t.slopes, t.shifts, t.coupling) for t in self.terms)
-        scalars = replace(self.scalars, costs=self.scalars.costs * factor)
-        return Losses(self.n, terms, scalars)
+        terms = tuple(replace(term, weights=term.weights * factor) for term in self.terms)
+        return replace(self, terms=terms, scalars=replace(self.scalars, costs=self.scalars.costs * factor))
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -341,7 +380,7 @@ class Losses:
 
     def only(self, rows: BoolArray) -> Losses:
         """Return the losses of some of the rows (m,)."""
-        terms = tuple(term._taken(np.flatnonzero(rows[part])) for term, part in self.slices())
+        terms = tuple(term.taken(np.flatnonzero(rows[part])) for term, part in self.slices())
         return Losses(self.n, tuple(term for term in terms if term.rows), self.scalars)
 
     @cached_property
@@ -382,7 +421,8 @@ def added(terms: Iterable[LossTerm], searched: bool = False) -> tuple[LossTerm, 
 def _sum(first: LossTerm, second: LossTerm, searched: bool) -> LossTerm:
     """Return two terms as one."""
     if not len(first.points) or not np.array_equal(first.points, second.points) or any(
-            np.ptp(t.slopes) or np.ptp(t.shifts) or not t.slopes[0] or np.any(t.coupling) for t in (first, second)):
+            np.ptp(t.slopes) or np.ptp(t.shifts) or not t.slopes[0] or np.any(t.coupling) or t.bare is not None
+            for t in (first, second)):
         raise LookupError
     one, (least, most) = np.ones(len(first.points)), sorted((first, second), key=lambda t: t.weights[0])
     # A loss whose unit is its smallest part is steep: Newton's method takes it for a kink.

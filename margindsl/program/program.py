@@ -232,14 +232,15 @@ class MarginProgram:
                  scalars: FloatArray | None = None) -> float:
         """Return the normalised objective at labels (n,), w (q r,), bias (q,) and scalars (S,)."""
         decision = self.fix_labels(labels).outputs(w, bias)
-        return self.fix_labels(labels).regulariser(w, bias) + self.losses.value(self.margins(labels, decision), scalars)
+        value = self.losses.at(labels).value(self.margins(labels, decision), scalars)
+        return self.fix_labels(labels).regulariser(w, bias) + value
 
     def size(self, fit: Any) -> tuple[float, float]:
         """Return ½‖w‖² + Σ |c ρ| + |q|ᵀ|s| of a fit, what its accuracy is relative to, and what rounding may do to it.
         """
-        margins = self.margins(fit.labels, fit.decision)
-        size = self.fix_labels(fit.labels).regulariser(fit.w, fit.bias) + self.losses.size(margins, fit.scalars)
-        return size, self.losses.noise(margins, fit.scalars)
+        margins, losses = self.margins(fit.labels, fit.decision), self.losses.at(fit.labels)
+        size = self.fix_labels(fit.labels).regulariser(fit.w, fit.bias) + losses.size(margins, fit.scalars)
+        return size, losses.noise(margins, fit.scalars)
 
     def gains(self, decision: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
         """Return what the best labels at fixed decision values maximise: minus the losses (n, k) in every cluster."""
@@ -352,7 +353,7 @@ class Coded(Coding):
         return simplex_codes(clusters)
 
     def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> FixedLabelForm:
-        return FixedLabelForm(program.features, program.losses, labels, codes=program.codes,
+        return FixedLabelForm(program.features, program.losses.at(labels), labels, codes=program.codes,
                               decision=program.decision, free_bias=program.free_bias, gauge=program.gauge,
                               outside=program.outside)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from margindsl.program.losses import Losses, LossTerm
+from margindsl.program.losses import Losses
 from margindsl.typing import IntArray
 
 
@@ -23,6 +25,6 @@ def restrict(losses: Losses, index: IntArray) -> Losses:
         inside = position[term.points] >= 0
         share = float(term.weights[inside].sum())
         factor = float(term.weights.sum()) / share if share > 0 else 1.0
-        terms.append(LossTerm(term.loss, position[term.points[inside]], factor * term.weights[inside],
-                              term.slopes[inside], term.shifts[inside], term.coupling[inside]))
+        kept = term.taken(np.flatnonzero(inside))
+        terms.append(replace(kept, points=position[kept.points], weights=factor * kept.weights))
     return Losses(len(index), tuple(terms), losses.scalars)

@@ -14,6 +14,8 @@ from margindsl.program.bounds import is_unbounded
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
+MOST_SUMS = 512  # different sums of losses of one point that are made one function
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -155,3 +157,45 @@ def stretch(clusters: int) -> float:
 def falling_parts(losses: Losses) -> list[Part]:
     """Return the falling parts of losses, constants included: those of the rows of `falling_losses`."""
     return [part for part in parted(losses) if part.falls]
+
+
+def merged_rows(losses: Losses, absorbed: BoolArray) -> Losses:
+    """Return equal losses with slopes one, shifts zero and one row a point, where no scalar is shared.
+
+    A lift sees the sum of a point's losses, and less of them apart. Sums without a conjugate in closed form are made
+    where labels are minimised out, and only the sum with a square is looked at; there are no more of different rows
+    than 512.
+
+    Parameters
+    ----------
+    absorbed : (n,) bool array
+    """
+    if losses.by_rows or not losses.rows or (losses.is_identity and not np.any(losses.shifts)):
+        return losses
+    order = np.argsort(losses.points, kind="stable")
+    many = np.bincount(losses.points, minlength=losses.n)
+    number = np.repeat(np.arange(len(losses.terms)), [term.rows for term in losses.terms])
+    # the rows of a point side by side, its weights in units of the first
+    table = np.full((losses.n, int(many.max()), 4), -1.0)
+    position = np.arange(losses.rows) - np.repeat(np.cumsum(many) - many, many)
+    table[losses.points[order], position] = np.stack(
+        [number, losses.weights, losses.slopes, losses.shifts], axis=1)[order]
+    unit = np.where(table[:, 0, 1] > 0, table[:, 0, 1], 1.0)
+    table[:, :, 1] /= unit[:, None]
+    flat = np.where(table[:, :, :1] < 0, -1.0, table).reshape(losses.n, -1)
+    kinds, kind = np.unique(np.column_stack([absorbed, flat.round(13)]), axis=0, return_inverse=True)
+    if len(kinds) > MOST_SUMS:
+        return losses
+    terms = []
+    for k, apart in enumerate(kinds[:, 0] == 0):
+        points = np.flatnonzero(kind.ravel() == k)
+        rows = [(int(t), c, a, d) for t, c, a, d in flat[points[0]].reshape(-1, 4) if t >= 0]
+        parts: list[ConvexFunction] = [losses.terms[t].loss.precompose(a, d) * float(c) for t, c, a, d in rows]
+        try:
+            total = [sum(parts[1:], start=parts[0])] if parts else []
+        except CalculusError:  # they are nowhere finite together
+            total = parts
+        whole = parts if apart and total and total[0].is_solved_apart else total
+        terms += [LossTerm(loss, points, unit[points], np.ones(len(points)), np.zeros(len(points)),
+                           np.zeros((len(points), 0))) for loss in whole]
+    return Losses(losses.n, tuple(terms), losses.scalars)

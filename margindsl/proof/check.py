@@ -14,7 +14,7 @@ KNOWN = 1e-6  # the relative accuracy beyond which a value is not known
 CLOSE = 1e-12  # relative accuracy of features, to the size of their column
 CLUSTERS = {"binary": (2, 2), "simplex": (3, 1 << 20), "crammer-singer": (3, 1 << 20)}  # least and most of a coding
 SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not negative, * what may be infinite
-    "n": "labels", "nr": "phi", "r": "block", "rc": "w", "nc": "decision", "kc": "codes", "m": "points slopes",
+    "n": "labels", "nr": "phi", "r": "block", "rc": "w", "nc": "decision", "kc": "codes", "m": "points slopes bare",
     "ms": "coupling",
     "s": "costs scalars nonneg", "f": "cell anchor A B C", "f*": "left right", "g": "log_at log_a log_d", "g+": "log_c",
     "x2": "must", "y2": "cannot", "i": "known_index known_values", "jn": "bound_weights",
@@ -222,6 +222,7 @@ class Proof(SimpleNamespace):
         need(fair, "the header contradicts itself")
         ones = "phi" not in found or np.all(self.phi[:, -1:] == 1)
         need(ones or not self.free_bias, "the features have no column of ones for the bias")
+        need(len(self.pairs) == 1 or not np.any(self.bare), "losses by label are of two clusters")
         need(len(self.pairs) == 1 or np.all(self.decision_lower == -self.decision_upper), "differences have no sign")
 
     @staticmethod
@@ -275,8 +276,9 @@ class Proof(SimpleNamespace):
             others = f.copy()
             others[rows, y] = -np.inf
             margin = f[rows, y] - others.max(axis=1)
-        x = margins = self.slopes * margin[self.points] + self.coupling @ self.scalars
-        size = 2 * np.abs(self.slopes) * sizes[self.points] + np.abs(self.coupling) @ np.abs(self.scalars)
+        x = margins = self.slopes * margin[self.points] + self.bare * f[self.points, 0] + self.coupling @ self.scalars
+        size = 2 * (np.abs(self.slopes) + np.abs(self.bare)) * sizes[self.points]
+        size += np.abs(self.coupling) @ np.abs(self.scalars)
         x, reach, rate = x[self.cell], size[self.cell] + np.abs(self.anchor), 64 * (self.n + len(self.w) + 8) * EPS
         here, near = (np.flatnonzero((self.left - e <= x) & (x <= self.right + e)) for e in (0.0, rate * reach))
         here, z = here[np.unique(self.cell[here], return_index=True)[1]], self.log_a * margins[self.log_at] + self.log_d
@@ -344,6 +346,9 @@ class Proof(SimpleNamespace):
         over, parts = u @ self.coupling - self.costs, np.abs(u) @ np.abs(self.coupling) + np.abs(self.costs)
         over = np.where(self.nonneg, over, np.abs(over)) <= (len(u) + 8) * EPS * parts
         need(np.all(over) and not np.any(np.abs(q) @ self.coupling**2), "a dual point does not balance shared scalars")
+        need(np.all(q * np.abs(self.bare) <= 0), "a multiplier of a loss by label is negative")
+        by_label, here = self.bare != 0, np.flatnonzero((self.left <= 0) & (self.right >= 0))
+        own, q = np.where(by_label, q, 0.0), np.where(by_label, 0.0, q)
         left, right = (self.left, self.right) if ends is None else (
             np.maximum(self.left, ends[0][self.cell]), np.minimum(self.right, ends[1][self.cell]))
         i, k, v = self.cell, self.anchor, np.clip(v, -1.0, 0.0)  # log(1 + exp(-z)) is no less than vz - its conjugate
@@ -361,6 +366,12 @@ class Proof(SimpleNamespace):
             value = (self.A * t + self.B) * t + (half * x + linear) * x + self.C - 64 * EPS * parts
             low = np.minimum(low, np.where(np.isfinite(x), value, np.where(falls, -np.inf, np.inf)))
         np.minimum.at(total, i, np.where(left <= right, low, np.inf))
+        if by_label.any():  # what a loss is for the other label
+            t, away = self.anchor[here], np.full(len(u), np.inf)
+            parts = (np.abs(self.A[here] * t) + steep[here]) * np.abs(t) + np.abs(self.C[here])
+            np.minimum.at(away, i[here], (self.A[here] * t - self.B[here]) * t + self.C[here] - 64 * EPS * parts)
+            total = np.where(by_label, np.minimum(total - own, away), total)
+            need(not by_label[self.log_at].any(), "a loss by label is not piecewise quadratic")
         need(np.all(np.isfinite(total)), f"a dual point is outside the domain of loss {np.argmin(np.isfinite(total))}")
         v, q = (np.bincount(self.points, z, self.n) for z in (u * self.slopes, q * self.slopes**2))
         return math.fsum(total + rest), v, q
@@ -384,25 +395,30 @@ class Proof(SimpleNamespace):
         need(np.all(values > 0), "squares of decision values outweigh the norm")
         return F @ vectors / np.sqrt(values), off / math.sqrt(values.min(initial=1.0))
 
-    def lifted(self, B: LabelSet, number: int, z: Any, v: Any, q: Any, eta: Any, seen: Any) -> Any:
+    def lifted(self, B: LabelSet, number: int, z: Any, v: Any, bare: Any, q: Any, eta: Any, seen: Any) -> Any:
         """Return parts of a price no less than z'HP^-1H'z, of the columns seen, for all labels that are like z."""
         # FF' + T theta T' <= c(d + V kappa V') gives c(sum d + kappa r^2) - sum theta l for sums |V'z| <= r and cuts
         # |T'z|^2 >= l (= if theta < 0); c: top eigenvalue of GG', G' = [(F - VW) / sqrt d, W / sqrt kappa], T in F, V
         k, free, linear, held = self.clusters, z < 0, math.sqrt(self.stretch) * v[:, None], int(self.row[-1]) + 1
-        d, kappa, theta = self.d[number], self.kappa[number], self.theta[number]
+        d, kappa, theta, cuts = self.d[number], self.kappa[number], self.theta[number], self.cuts
         N = int(free.sum()) + held  # the last rows are of what is decided, the very last of a point of the last cluster
         position = np.append(np.where(free, np.cumsum(free) - 1, N - held + self.row[z])[B.component], N - 1)
         sign = np.append(B.sign * np.where(free, 1, self.turn[z])[B.component], 1)
-        squares = sign * np.vstack([np.column_stack([B.rows, -np.append(self.middles, 0)]), self.cuts])
+        rows = np.flatnonzero(self.bare)  # (y + s)^2 is zero for the other label
+        states = np.column_stack([np.arange(self.n) == self.points[rows, None], np.sign(self.bare * self.slopes)[rows]])
+        cuts, theta = np.vstack([cuts, states.astype(int)]), np.append(theta, -self.q[number][rows] / 2)
+        squares = sign * np.vstack([np.column_stack([B.rows, -np.append(self.middles, 0)]), cuts])
         H, sizes, U = (gathered(position[:len(X)], X, N) for X in (
             sign[:-1, None] * linear * self.columns, np.abs(linear) * self.magnitudes, squares.T))
+        H[-1] += bare @ self.columns  # what sees no label is of the code +1
+        sizes[-1] += np.abs(bare) @ self.magnitudes
         H, sizes, cut = H * seen, sizes * seen, U.T[len(B.rows):] != 0
-        (F, off), count = self.whitened(q, eta, H, sizes), np.abs(self.cuts).sum(axis=1)
-        total, i, j = np.abs(self.cuts.sum(axis=1)), cut.argmax(axis=1), N - 1 - cut[:, ::-1].argmax(axis=1)
+        (F, off), count = self.whitened(q, eta, H, sizes), np.abs(cuts).sum(axis=1)
+        total, i, j = np.abs(cuts.sum(axis=1)), cut.argmax(axis=1), N - 1 - cut[:, ::-1].argmax(axis=1)
         apart = np.isin(i * N + j, np.sort(position[B.apart], axis=1) @ [N, 1]) | ((i >= N - held) & (i < j))
         loose = (count != 1) & ((count != 2) | (total != 2) | ~apart)  # what is not an equality
         need(np.all(theta[loose] >= 0) and np.all(v * self.singer >= 0), "a multiplier is negative")
-        least, radii = least_square(self.cuts, k), [*(B.sum_radius(j, z) for j in range(len(B.sums))), B.code_radius(z)]
+        least, radii = least_square(cuts, k), [*(B.sum_radius(j, z) for j in range(len(B.sums))), B.code_radius(z)]
         weights, d = np.append(kappa, -theta), np.bincount(position, d, N)
         met, left = np.any(F, axis=1) | np.any(U * weights, axis=1) | (d != 0), weights > 0
         root, U = np.sqrt(d[met])[:, None], U[met] * np.sqrt(np.abs(weights))
@@ -421,15 +437,16 @@ class Proof(SimpleNamespace):
         (u, q, tau, eta), k = (x[number] for x in (self.u, self.q, self.tau, self.eta)), self.clusters
         ends = None
         if hasattr(self, "inner") and self.known < math.inf and self.norm.all() and not len(self.log_at):
-            need(len(Z) == 1 and len(self.pairs) == 1 and not self.coupling.any(), "better labels are not looked for")
+            need(len(Z) == len(self.pairs) == 1 and not self.coupling.any() and not self.bare.any(), "not looked for")
             ends = self.ends(B, number, Z[0])
         low, v, q = self.least(u.sum(axis=1), q, self.tangents[number], ends)
+        bare = np.bincount(self.points, u.sum(axis=1) * self.bare, self.n)
         if self.kind == "lift":
             seen = [np.ones(len(self.norm), dtype=bool)]
             if self.group == self.ridge > 0 and not (np.any(q) or np.any(eta)):  # (sum t)^2 / 2 is the least over d of
                 seen = [(self.block < 0) | (self.block == b) for b in range(self.block.max() + 1)]  # sum t^2 / 2 d
-            prices, tau = np.array([max((self.lifted(B, number, z, v, q, eta, columns) for columns in seen), key=np.sum)
-                                    for z in Z]), 0 * tau
+            prices, tau = np.array([max((self.lifted(B, number, z, v, bare, q, eta, columns) for columns in seen),
+                                        key=np.sum) for z in Z]), 0 * tau
         else:  # cases: all labels that the dual point uses are decided
             one, a = self.singer and u.shape[1] > 1, u * self.slopes[:, None]
             u, met = gathered(self.points, a, self.n), (Z < 0)[:, B.component[self.points[a.any(axis=1)]]]
@@ -438,7 +455,7 @@ class Proof(SimpleNamespace):
             fair = not (a < 0).any() | (own * gathered(B.component, u != 0, N)).any() if one else v * self.singer >= 0
             need(np.all(fair) and self.kind == "cases" and not met.any(), "a dual point uses open labels")
             # A point weighs v times its code, which is its component's times its sign, or v own - u.
-            others = u if one else np.zeros((self.n, own.shape[2]))
+            others = u if one else np.zeros((self.n, own.shape[2])) - bare[:, None]
             H, sizes = ((np.tensordot(a, gathered(B.component, w[:, None] * b, N), (1, 0)) - c.T @ b - d.T @ e).reshape(
                 -1, b.shape[1]) for a, w, b, c, d, e in (
                     (own, B.sign * v, self.columns, others, force, self.sums),

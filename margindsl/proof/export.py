@@ -117,7 +117,7 @@ def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any, within: bool = Fal
     if not within:  # what rounding takes from the curvature of a tail would leave no minimum
         tail, ends = np.full(q.shape[1], np.inf), np.isinf(proof.left) | np.isinf(proof.right)
         np.minimum.at(tail, proof.cell[ends], proof.A[ends])
-        q = np.maximum(q, -2.0 * tail * (1.0 - 16 * EPS))
+        q = np.where(proof.bare != 0, q, np.maximum(q, -2.0 * tail * (1.0 - 16 * EPS)))
     plain = np.array_equal(proof.points, np.arange(proof.n))
     for number in range(len(u)) if plain and np.any(q) else ():
         q[number] = definite(proof, q[number], eta[number])
@@ -232,12 +232,13 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     point, (Z, leaf) = _points(proof, u[:, :, None], q, tau, eta, "inner" in dual), B.leaves()
     if len(np.unique(leaf)) < len(leaf):
         raise UnknownProof("a dual point stands at several ends of the tree")
-    if "inner" in dual and proof.norm.all() and not proof.coupling.any():
+    if "inner" in dual and proof.norm.all() and not (proof.coupling.any() or proof.bare.any()):
         point["inner"] = dual["inner"].reshape(len(paths), -1)[again]
     more, bounds = np.zeros_like(d), np.column_stack([B.rows, -np.append(middles, 0)])
     for z, at in zip(Z, leaf):
         joined = np.vstack([cuts[theta[at] != 0], bounds[kappa[at] > 0]])
-        used = np.append(np.bincount(proof.points, np.abs(u[at] * proof.slopes), n), 0) + np.abs(joined).sum(axis=0)
+        used = np.bincount(proof.points, np.abs(u[at] * proof.slopes), n)
+        used = np.append(used, np.abs(u[at] * proof.bare).sum()) + np.abs(joined).sum(axis=0)
         d[at], more[at] = _positive(B, z, d[at], used)
     alone = np.flatnonzero(more.any(axis=0))
     single = (np.arange(n + 1) == alone[:, None]).astype(np.int8)

@@ -26,7 +26,7 @@ class NoProof(UnknownProof):
 
 
 def loss_tables(losses: Losses, parted: bool = False) -> dict[str, Any]:
-    """Return arrays of the losses: of points, or of rows where scalars are shared.
+    """Return arrays of the losses: of points, or of rows where scalars are shared or losses are by label.
 
     Loss i is, between `left` and `right` of each of its cells, At² + Bt + C at t = slope·margin + coupling·s − anchor,
     plus c·log(1 + exp(−ax − d)) for its logistic terms. Anchors are where a cell is least: what vanishes there but for
@@ -37,7 +37,7 @@ def loss_tables(losses: Losses, parted: bool = False) -> dict[str, Any]:
     parted : bool
         Whether no cell holds margins of both signs.
     """
-    shared, n = losses.scalars.count > 0, losses.n
+    shared, n = losses.by_rows, losses.n
     terms: list[tuple[Any, ...]] = []  # (base, place, c, a, d) with c·base(ax + d) part of the loss at each place
     for term, part in losses.slices():
         rows = np.arange(part.start, part.stop)[term.weights > 0]
@@ -52,6 +52,7 @@ def loss_tables(losses: Losses, parted: bool = False) -> dict[str, Any]:
     columns = [np.concatenate([t[i] for t in curved]) if curved else np.zeros(0) for i in range(1, 5)]
     return {
         "points": losses.points if shared else np.arange(n), "slopes": losses.slopes if shared else np.ones(n),
+        "bare": losses.bare if shared else np.zeros(n),
         "coupling": losses.coupling if shared else np.zeros((n, 0)),
         "costs": losses.scalars.costs, "nonneg": np.asarray(losses.scalars.nonneg, dtype=bool),
         **_cells(tables, count, parted),

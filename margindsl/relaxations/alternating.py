@@ -45,6 +45,7 @@ class Alternating(LocalRelaxation):
 
     name: ClassVar[str] = "alternating"
     summary: ClassVar[str] = "exact linear oracle and fixed-label solves in turn"
+    by_label: ClassVar[bool] = True
     bound: ClassVar[str] = "none"
     most_clusters: ClassVar[float] = math.inf
 

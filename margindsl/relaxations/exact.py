@@ -68,6 +68,7 @@ class Exact(Relaxation):
 
     name: ClassVar[str] = "exact"
     summary: ClassVar[str] = "enumeration, or branch and bound over lifts, with a proof"
+    by_label: ClassVar[bool] = True
     bound: ClassVar[str] = "equals the value at the end"
     most_clusters: ClassVar[float] = math.inf
 
@@ -214,6 +215,8 @@ def joint_obstacle(program: MarginProgram) -> str | None:
         return UNSQUARED
     if program.clusters > 2:
         return "a node of several clusters has no contraction"
+    if program.losses.is_turned:
+        return "losses by label hold no weights in a ball"
     if not all(bound.is_symmetric for bound in program.decision):
         return "the lift has bounds on decision values only with equal limits on both sides"
     if any(term.loss.domain[0] == term.loss.domain[1] for term in program.losses.terms):
@@ -232,6 +235,8 @@ def lift_obstacle(program: MarginProgram) -> str | None:
         return "the lift has margins that are linear in the hyperplane"
     if program.is_biased and not program.kind.absorbs_labels:
         return "the lift has a bias of two clusters alone"
+    if program.losses.is_turned:
+        return "the lift absorbs signs of margins"
     if program.weight_bounds or not program.bias.is_finite or (program.is_biased and not program.bias.width):
         return "the lift has bounds on decision values only where they hold a free bias within limits"
     if program.features.rank > LARGEST_RANK:

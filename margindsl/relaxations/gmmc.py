@@ -9,8 +9,8 @@ import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.contract import Offer, Refusal
-from margindsl.program.lift import merged_rows
 from margindsl.program.program import MarginProgram
+from margindsl.program.split import merged_rows
 from margindsl.relaxations.sdp import SDP
 
 SQUARED_HINGE = PLQ([1.0], [[1.0, -2.0, 1.0], [0.0, 0.0, 0.0]])

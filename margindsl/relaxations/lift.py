@@ -10,8 +10,9 @@ import numpy as np
 from margindsl.contract import Refusal
 from margindsl.errors import CalculusError
 from margindsl.program.bounds import QuadraticBound
-from margindsl.program.lift import Cuts, LiftForm, merged_rows
+from margindsl.program.lift import Cuts, LiftForm
 from margindsl.program.program import MarginProgram
+from margindsl.program.split import merged_rows
 from margindsl.typing import FloatArray, IntArray
 
 LARGEST_PRODUCTS = 3000  # components up to which all inner products are looked at
@@ -31,9 +32,11 @@ def lift(program: MarginProgram, rows: bool = True, whole: bool = False) -> Lift
         Whether all points have a component, as cuts ask for.
     """
     form = _signs(program) if program.clusters == 2 else _clusters(program)
+    if program.losses.is_turned:
+        form = replace(form, losses=form.losses.known(np.where(form.component == form.reference, form.sign, 0)))
     kept = np.bincount(form.component, minlength=form.count) > 1
     kept[form.component[~program.labels.free[program.labels.component]]] = True
-    kept[form.component[form.losses.points[np.any(form.losses.coupling, axis=1)]]] = True
+    kept[form.component[form.losses.points[np.any(form.losses.coupling, axis=1) | (form.losses.bare != 0)]]] = True
     if rows:
         kept |= np.any(form.omega != 0, axis=0)
     kept[form.cuts.positions.ravel()] = True

@@ -62,7 +62,8 @@ class Relaxation(ABC):
 
     Class attributes: `name`, `summary` (one line), `bound` (what kind of bound it certifies), `most_clusters` (the
     largest number it takes) and `why_so_few` (the reason users read), `minimises` (whether the labels are those of the
-    lowest objective it found), `alternatives` (solvers that take over, in turn, where the default one fails).
+    lowest objective it found), `by_label` (whether it takes losses by label), `alternatives` (solvers that take over,
+    in turn, where the default one fails).
 
     Parameters
     ----------
@@ -80,6 +81,7 @@ class Relaxation(ABC):
     why_so_few: ClassVar[str] = "its labels are signs"
     minimises: ClassVar[bool] = True
     alternatives: ClassVar[tuple[str, ...]] = ()
+    by_label: ClassVar[bool] = False
 
     polish: str | bool = "auto"
 
@@ -112,6 +114,9 @@ class Relaxation(ABC):
                 program.features.rank):
             return Refusal("the terms of CVXPY may be negative, so that no bound without them is one with them",
                            "Use relaxation='alternating', or write terms whose sign CVXPY knows")
+        if program.losses.is_turned and not self.by_label:
+            return Refusal(f"a loss by label is a function of y f and of f, and {self.name!r} sees margins y f alone",
+                           "Use relaxation='sdp', 'exact' or 'alternating'")
         return self.accepts(program)
 
     @classmethod

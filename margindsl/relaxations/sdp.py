@@ -85,6 +85,7 @@ class SDP(Relaxation):
 
     name: ClassVar[str] = "sdp"
     summary: ClassVar[str] = "labels and weights lifted to a semidefinite matrix, links contracted"
+    by_label: ClassVar[bool] = True
     bound: ClassVar[str] = "certified"
     most_clusters: ClassVar[float] = math.inf
     alternatives: ClassVar[tuple[str, ...]] = ("interior", "burer-monteiro", "clarabel", "scs")

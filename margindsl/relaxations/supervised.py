@@ -26,6 +26,7 @@ class Supervised(Relaxation):
 
     name: ClassVar[str] = "supervised"
     summary: ClassVar[str] = "all labels are known: one convex problem"
+    by_label: ClassVar[bool] = True
     bound: ClassVar[str] = "its dual"
     most_clusters: ClassVar[float] = math.inf
 

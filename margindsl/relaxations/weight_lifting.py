@@ -32,6 +32,7 @@ class WeightLifting(SDP):
     """
 
     name: ClassVar[str] = "weight-lifting"
+    by_label: ClassVar[bool] = True
     summary: ClassVar[str] = "labels minimised out, weight matrix lifted; r x r"
 
     cuts: str = "none"

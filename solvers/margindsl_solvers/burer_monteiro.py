@@ -61,6 +61,9 @@ class BurerMonteiro(EngineSolver):
             except CalculusError as error:
                 return Refusal(f"the certificate needs the conjugate of a loss: {error}",
                                "Use a piecewise linear-quadratic loss")
+        if form.losses.is_turned:
+            return Refusal("factors see margins y f alone, and a loss by label is one of f, too",
+                           "Use solver='interior'")
         try:
             Rows.of_form(form)
         except CalculusError as error:

@@ -13,7 +13,7 @@ import margindsl as md
 from margindsl.calculus import PLQ
 from margindsl.contract import Budget
 from margindsl.errors import RefusalError, TrivialityWarning, UnansweredError
-from margindsl.program.lift import merged_rows
+from margindsl.program.split import merged_rows
 
 INSTANCES = 16  # tests/fuzz/run.py draws as many more as one wants
 CHUNKS = 4

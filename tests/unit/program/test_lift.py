@@ -14,9 +14,10 @@ from margindsl.features import build
 from margindsl.labelset.codes import simplex_codes
 from margindsl.program import lift_certificate
 from margindsl.program.bounds import DecisionBound, QuadraticBound
-from margindsl.program.lift import Cuts, LiftForm, LiftPoint, merged_rows
+from margindsl.program.lift import Cuts, LiftForm, LiftPoint
 from margindsl.program.lift_certificate import greatest_excess, repair_lift
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
+from margindsl.program.split import merged_rows
 from margindsl_solvers.conic import Clarabel
 
 N = 8
@@ -180,7 +181,8 @@ def test_the_greatest_excess_says_what_breaks_the_inequality(case):
     values, W = greatest_excess(form, loose, 2)
     assert values[0] > 1.0 and values[0] >= values[1]
     F, H = form.features.toarray(), lift_certificate.component_rows(form, point.u)
-    inverse = np.linalg.pinv(np.diag(loose.d) + lift_certificate.label_part(form, loose.kappa, np.zeros(0)))
+    inverse = np.linalg.pinv(np.diag(loose.d) + lift_certificate.label_part(
+        form, loose.kappa, np.zeros(0), loose.q))
     sigma = form.sigma.T * loose.eta @ form.sigma
     K = (H.T @ inverse @ H if form.count else 0.0) - 2 * F.T @ (loose.q[:, None] * F) - sigma
     assert np.allclose(K @ W, W * values, rtol=1e-6)

@@ -143,6 +143,8 @@ class ConicSolver(Solver):
                       Offer("dual of the master, one second-order cone a labelling"))
 
     def _judge_lift(self, form: LiftForm) -> Offer | Refusal:
+        if form.losses.is_turned:
+            return Refusal("the lift of a loss by label is one of 'interior' alone", "Use solver='interior'")
         rank = min(form.features.rank, form.n) + int(form.free_bias)
         order = form.count + rank
         return _first(self._judge_cone("psd", "the lift needs a semidefinite cone"), self._judge_losses(form),

@@ -27,6 +27,7 @@ def bent_rows(form: LiftForm) -> BoolArray:
 def newton_order(form: LiftForm) -> tuple[int, int]:
     """Return the number of multipliers of a form that a step is taken in, and the order of its matrix."""
     multipliers = form.count + len(form.balance) + len(form.decision) + form.cuts.count + form.losses.scalars.count
+    multipliers += 2 * int(form.turned.sum())
     return multipliers + int(form.linear.sum() + bent_rows(form).sum()), form.count + min(form.order, form.n + 1)
 
 
@@ -49,8 +50,9 @@ class LiftArrays:
     """Represent max Σ_r δ_r + gᵀy over S(y) = S₀ + Σ_s y_s A_s ⪰ 0, δ_r ≤ D_r(u_r, q_r), E y = h, some y_s ≥ 0.
 
     S acts on N components and r weights, or on what bounds of zero leave of them. A_s = c_s ½(abᵀ + baᵀ), where a, b
-    are columns of V = [e_C | extras | φ_i]: first the y with a = b (d, κ, η, γ, q), then those of two vectors (u),
-    last, with c = 0, what E u leaves of h where scalars are non-negative. Losses are divided by `unit`, squares of
+    are columns of V = [e_C | extras | φ_i]: first the y with a = b (d, κ, η, γ, q), then those of two vectors (u, and
+    again for what rows see without label, equal to it by E y = h), last, with c = 0, what E u leaves of h where scalars
+    are non-negative. Losses are divided by `unit`, squares of
     features are multiplied by it.
     """
 
@@ -74,6 +76,7 @@ class LiftArrays:
     u_rows: IntArray
     equalities: FloatArray  # E (S, Y)
     costs: FloatArray  # h (S,)
+    again: IntArray  # (2, ·) in y, of what rows see without label and of their u
     labels: FloatArray | None = None  # (N', N), what is left of e_C; all of it
 
     @classmethod
@@ -95,25 +98,32 @@ class LiftArrays:
         pieces = Pieces.of_losses(losses, losses.weights / unit, squared, form.units[1], ~fixed, reach,
                                   ~form.linear & (form.clusters > 2), form.domain)
         # the columns of V, and the atoms
-        above, ends = np.vstack([form.omega, cuts.matrix(N).toarray()]), np.cumsum([N, len(form.omega), len(sigma)])
+        own = np.flatnonzero(losses.bare[rows])  # by label; their vectors are like those of cuts
+        above, ends = np.vstack([form.omega, cuts.matrix(N).toarray(), form.states[np.isin(
+            np.flatnonzero(form.turned), rows[own])]]), np.cumsum([N, len(form.omega), len(sigma)])
         extras = np.zeros((N + r, len(above) + len(sigma)))
         extras[:N, np.r_[:len(form.omega), len(form.omega) + len(sigma):extras.shape[1]]] = above.T
         extras[N:, len(form.omega):len(form.omega) + len(sigma)] = sigma.T
         first = N + extras.shape[1]
         q_rows, u_rows = np.flatnonzero(squared[rows]), np.flatnonzero(form.linear[rows])
         points, slopes = losses.points[rows], losses.slopes[rows]
+        turned = np.flatnonzero(losses.bare[rows[u_rows]])
         scalars = losses.scalars
         slack = np.flatnonzero(scalars.nonneg)
         beta2, ell2 = form.limits
-        scale = np.concatenate([np.ones(ends[2]), -np.ones(cuts.count), 2 * slopes[q_rows]**2,
-                                (-2 * slopes * form.sign[points])[u_rows], np.zeros(len(slack))])
-        gain = -0.5 * np.concatenate([np.ones(N), beta2, ell2, -cuts.least, np.zeros(len(scale) - first)])
+        scale = np.concatenate([np.ones(ends[2]), -np.ones(cuts.count + len(own)), 2 * slopes[q_rows]**2,
+                                (-2 * slopes * form.sign[points])[u_rows], -2 * losses.bare[rows[u_rows[turned]]],
+                                np.zeros(len(slack))])
+        gain = -0.5 * np.concatenate([np.ones(N), beta2, ell2, -cuts.least, np.zeros(len(scale) - first + len(own))])
         q = first + np.arange(len(q_rows))
         u = first + len(q) + np.arange(len(u_rows))
-        equalities = np.zeros((scalars.count, len(scale)))
-        equalities[:, u] = losses.coupling[rows[u_rows]].T
+        again = np.stack([first + len(q) + len(u) + np.arange(len(turned)), u[turned]])
+        equalities = np.zeros((scalars.count + len(turned), len(scale)))
+        equalities[scalars.count + np.arange(len(turned)), again] = np.array([[1.0], [-1.0]])
+        equalities[:scalars.count, u] = losses.coupling[rows[u_rows]].T
         equalities[slack, len(scale) - len(slack) + np.arange(len(slack))] = 1.0
         signed = np.concatenate([np.arange(N, ends[2]), ends[2] + np.flatnonzero(~cuts.equal),
+                                 np.arange(first - len(own), first),
                                  np.arange(len(scale) - len(slack), len(scale))])
         constant = np.diag(np.repeat([0.0, 1.0], [N, r]))
         if form.free_bias:
@@ -122,13 +132,20 @@ class LiftArrays:
             weights = losses.scatter(u_fixed) * form.sign
             held = np.flatnonzero(weights)
             np.add.at(constant[:N, N:], form.component[held], -weights[held, None] * features[held])
+            if losses.is_turned:
+                constant[form.reference, N:] -= losses.scatter_turned(u_fixed) @ features
             constant[N:, :N] = constant[:N, N:].T
+        pair = np.stack([form.component[points[u_rows]], first + points[u_rows]])
+        beside = np.stack([np.full(len(turned), form.reference or 0), pair[1, turned]])
         return cls(
             form, unit, features, extras, constant, pieces, fixed, np.append(np.arange(first), first + points[q_rows]),
-            np.stack([form.component[points[u_rows]], first + points[u_rows]]),
-            np.repeat(np.arange(7), [*np.diff(ends, prepend=0), cuts.count, len(q), len(u), len(slack)]), scale, gain,
-            float(np.sum(losses.row_losses(losses.shifts)[fixed])) / unit, signed, q, q_rows, u, u_rows, equalities,
-            scalars.costs / unit - losses.coupling.T @ u_fixed)
+            np.hstack([pair, beside]),
+            np.repeat(np.arange(7), [*np.diff(ends, prepend=0), cuts.count, len(own) + len(q), len(u) + len(turned),
+                                     len(slack)]),
+            scale, gain,
+            float(np.sum(losses.row_losses(losses.shifts)[fixed])) / unit, signed,
+            np.append(np.arange(first - len(own), first), q), np.append(own, q_rows), u, u_rows, equalities,
+            np.append(scalars.costs / unit - losses.coupling.T @ u_fixed, np.zeros(len(turned))), again)
 
     @property
     def order(self) -> int:
@@ -224,19 +241,23 @@ class LiftArrays:
         near, weighs = np.clip(0.0, low, high), np.abs(u) * np.sqrt(lengths)
         typical = 3.0 * np.median(weighs[weighs > 0]) if np.any(weighs > 0) else 1.0
         u = near + np.minimum(1.0, typical / np.maximum(weighs, 1e-300)) * (u - near)
-        if len(self.costs):  # towards E u = h, as far as to nine tenths of the way to an end
-            du, E, easy = np.zeros_like(u), self.equalities[:, self.u], lengths[self.u_rows]**-0.5
-            du[self.u_rows] = easy * np.linalg.lstsq(easy * E, self.costs - E @ u[self.u_rows])[0]
+        if form.losses.scalars.count:  # towards E u = h, as far as to nine tenths of the way to an end
+            many = form.losses.scalars.count
+            du, E, easy = np.zeros_like(u), self.equalities[:many, self.u], lengths[self.u_rows]**-0.5
+            du[self.u_rows] = easy * np.linalg.lstsq(easy * E, self.costs[:many] - E @ u[self.u_rows])[0]
             u += min(1.0, 0.9 * min(ray(u - low, du), ray(high - u, -du))) * du
         y = np.zeros(len(self.gain))
         y[N:N + J] = 0.1 / np.maximum(form.limits[0], np.einsum("jc,jc->j", form.omega, form.omega))
         y[N + J + L:N + J + L + T] = np.where(form.cuts.equal, 0.0, 0.05 / max(N, T, 1))
+        by_label = self.extras.shape[1] - J - L - T  # whose multipliers follow those of cuts
+        y[N + J + L + T:N + J + L + T + by_label] = 0.02 * c[self.q_rows[:by_label]]
+        T, squared = T + by_label, slice(by_label, None)
         squares = np.einsum("dl,dl->l", self.extras[:, J:J + L], self.extras[:, J:J + L])
         # weights first: q below its ceiling, then as far up as half of it, and η as great as holds the bias
         below = -0.1 / (len(lengths) * lengths)
         for q, eta in ((np.where(ceiling > 0, rise * np.minimum(ceiling, c), fall * below), eta)
                        for fall in (1.0, 1e-2, 1e-4) for eta in (1.0, 10.0, 100.0, 1e4) for rise in (0.0, 0.5)):
-            y[self.q], y[N + J:N + J + L] = q[self.q_rows], eta / np.maximum(squares, 1e-300)
+            y[self.q[squared]], y[N + J:N + J + L] = q[self.q_rows[squared]], eta / np.maximum(squares, 1e-300)
             try:
                 root = cholesky((self.constant + self.matrix(y))[N:, N:], lower=True)
             except LinAlgError:
@@ -247,11 +268,12 @@ class LiftArrays:
             return None
         # then labels: of u, from the one of least size on, what proves most with d that dominates
         best, found = -np.inf, y
-        if len(self.costs):
+        if form.losses.scalars.count:
             near += 0.1 * (u - near)
         cuts = np.abs(self.extras[:N, J + L:])
         for share in 10.0 ** -np.arange(0.0, 4.0, 0.25):
             y[self.u], y[:N] = (near + share * (u - near))[self.u_rows], 0.0
+            y[self.again[0]] = y[self.again[1]]
             S = self.constant + self.matrix(y)
             H = solve_triangular(root, S[N:, :N], lower=True)
             y[:N] = (np.abs(H.T @ H).sum(axis=1) + (cuts * (cuts.sum(axis=0) * y[N + J + L:N + J + L + T])).sum(axis=1)
@@ -333,7 +355,7 @@ class Face:
             extras=basis.T @ np.delete(lift.extras, flat - N, axis=1), constant=basis.T @ lift.constant @ basis,
             single=number(lift.single[kept[kept < len(lift.single)]]), pair=number(lift.pair), kind=lift.kind[kept],
             scale=lift.scale[kept], gain=lift.gain[kept], signed=number(np.setdiff1d(lift.signed, flat)),
-            q=number(lift.q), u=number(lift.u), equalities=lift.equalities[:, kept]),
+            q=number(lift.q), u=number(lift.u), again=number(lift.again), equalities=lift.equalities[:, kept]),
             kept, np.concatenate(bounds), basis, block_diag(*beside))
 
     def multipliers(self, y: FloatArray) -> FloatArray:

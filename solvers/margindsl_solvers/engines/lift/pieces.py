@@ -22,7 +22,8 @@ class Pieces:
     With x = m + hτ each is a 2 × 2 matrix z = (α, β, ε), [[α, β/2], [β/2, ε]] ⪰ 0, affine in (u, q, δ, σ): for τ
     in [−1, 1], ατ² + βτ + ε = p − σ(1 − τ²); where τ ≥ 0, p − στ; on a line, p. By the S-lemma there is a σ ≥ 0 exactly
     where p ≥ 0, so that the greatest δ is D. Of an affine p on τ ≥ 0 both coefficients are to be non-negative; they are
-    put on the diagonal, as a definite matrix has no zero there.
+    on the diagonal, as a definite matrix has no zero there. Of losses by label q stands for θ, p = … + u x + 2θ − δ,
+    and a piece more says δ ≤ cρ(d).
     """
 
     losses: Losses
@@ -31,7 +32,7 @@ class Pieces:
     unit: float  # length of τ on half-lines
     kept: IntArray  # (K,), the rows of the losses that have pieces
     row: IntArray  # (P,), ascending, of those kept
-    table: FloatArray  # (P, 6), ends, a₂, a₁, a₀ and error of ρ
+    table: FloatArray  # (P, 6), ends, a₂, a₁, a₀ and error of ρ, −1 where it is of another label
     base: FloatArray = field(init=False)  # (P, 3), z at zero
     slope: FloatArray = field(init=False)  # (P, 3, 4), the derivatives of z by u, q, δ, σ
     ends: FloatArray = field(init=False)  # (P, 2), those of τ
@@ -58,8 +59,12 @@ class Pieces:
                    quadratics(term.loss.split()[0] if falls else term.loss, reach))
                   for term, part in losses.slices() for falls in np.unique(falling[part])]
         row = np.concatenate([np.repeat(rows, len(table)) for rows, table in tables])
+        table, turned = np.concatenate([np.tile(table, (len(rows), 1)) for rows, table in tables]), losses.bare != 0
+        there = losses.row_losses(losses.shifts) / np.maximum(losses.weights, 1e-300)
+        away = np.array([(-np.inf, np.inf, 0.0, 0.0, value, -1.0) for value in there[turned]]).reshape(-1, 6)
+        row, table = np.append(row, np.flatnonzero(turned)), np.vstack([table, away])
         order = np.argsort(row, kind="stable")
-        row, table = row[order], np.concatenate([np.tile(table, (len(rows), 1)) for rows, table in tables])[order]
+        row, table = row[order], table[order]
         if domain is not None:
             low, high = (domain + THIN * unit * np.array([-1.0, 1.0]) + losses.shifts[:, None])[row].T
             table[:, 0], table[:, 1] = np.maximum(table[:, 0], low), np.minimum(table[:, 1], high)
@@ -97,8 +102,12 @@ class Pieces:
         apart = half & (a2 == 0) & ~self.squares[of]
         base[apart, 0], slope[apart, 0] = base[apart, 1], slope[apart, 1]
         slope[apart, 0, 3], base[apart, 1], slope[apart, 1] = 0.0, 0.0, 0.0
+        turned, away = self.losses.bare[of] != 0, self.table[:, 5] < 0
+        slope[turned, :, 1], base[away, 0], slope[away, :, 0] = [0.0, 0.0, 2.0], 1.0, 0.0
+        slope[away, 2, 1] = 0.0
         ends = np.stack([np.where(bounded, -1.0, np.where(half, 0.0, -np.inf)), np.where(bounded, 1.0, np.inf)], axis=1)
-        vars(self).update(base=base, slope=slope, ends=ends, ends_apart=apart, off=self.weights[of] * self.table[:, 5],
+        vars(self).update(base=base, slope=slope, ends=ends, ends_apart=apart,
+                          off=self.weights[of] * np.maximum(self.table[:, 5], 0.0),
                           first=np.flatnonzero(np.diff(self.row, prepend=-1)), slack=slope[:, :, 3].any(axis=1))
 
     def total(self, values: FloatArray) -> FloatArray:
