@@ -62,8 +62,9 @@ def read_points(arguments: argparse.Namespace) -> tuple[Any, list[str] | None]:
                                "different names")
     arguments.keys = None if group is None else frame.iloc[:, group].astype(str).str.strip().replace("", None)
     for name in [] if arguments.columns else numbering(features):
-        print(f"margindsl: warning: column {name!r} numbers the rows and is used as a feature; --drop {name} leaves it "
-              f"out, --index {name} takes it for the names of the rows", file=sys.stderr)
+        called = name or list(frame.columns).index(name)  # a column without a name by its number
+        print(f"margindsl: warning: column {name!r} numbers the rows and is used as a feature; --drop {called} leaves "
+              f"it out, --index {called} takes it for the names of the rows", file=sys.stderr)
     return points_of_columns(features, arguments, source), None if truth is None else classes(frame, truth, source)
 
 
