@@ -95,7 +95,8 @@ class LabelledForm(Form):
     def regulariser(self, w: FloatArray, bias: FloatArray | float = 0.0) -> float:
         """Return ½‖w‖², or the gauge, and terms of CVXPY; infinite where its constraints are broken."""
         if self.outside is not None:
-            value, broken = self.outside.at(w, float(np.ravel(bias)[0]))
+            one = 1.0 / float(np.sqrt(self.features.trace / self.n) or 1.0)  # the norm for decision values of one
+            value, broken = self.outside.at(w, float(np.ravel(bias)[0]), one)
             return 0.5 * float(w @ w) + value if broken <= HELD else np.inf
         return 0.5 * float(w @ w) if self.gauge is None else self.gauge.value(self.unpack(w))
 

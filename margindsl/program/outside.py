@@ -41,15 +41,18 @@ class Outside:
         rules = [rule(self.unit * w, b) for rule in self.rules]
         return total, [one for found in rules for one in (found if isinstance(found, (list, tuple)) else [found])]
 
-    def at(self, w: FloatArray, b: float) -> tuple[float, float]:
-        """Return the value of the terms at numbers, and the largest violation of a constraint, relative to ‖w‖."""
+    def at(self, w: FloatArray, b: float, least: float) -> tuple[float, float]:
+        """Return the value of the terms at numbers, and the largest violation of a constraint, relative to ‖w‖.
+
+        Weights next to nothing count as of a `least` norm.
+        """
         cp = importlib.import_module("cvxpy")
         x, y = cp.Variable(len(w)), cp.Variable()
         total, rules = self.written(x, y)
         x.value, y.value = w, b
         worst = max((float(np.max(rule.violation())) for rule in rules), default=0.0)
-        size = self.unit * float(np.linalg.norm(w)) + abs(b)
-        return float(getattr(total, "value", total)), worst / size if size > 0 else worst
+        size = self.unit * max(float(np.linalg.norm(w)), least) + abs(b)
+        return float(getattr(total, "value", total)), worst / size
 
     def checked(self, rank: int) -> bool:
         """Return whether no term is ever negative, so that what bounds a program without them bounds it with them.

@@ -21,7 +21,7 @@ MOST = 12  # clusters that are tried unasked
 SPLITS = 6
 SAMPLE = 1000  # points that are looked at
 RUNS = 3  # of k-means on a half
-LOST = 2.0  # what a lost nat costs; tuned, as 1, 1.5, 2, 2.5, 3 and 4, on half A of tests/bench/bench_number.py
+LOST = 2.0  # what a lost nat costs; of 1, 1.5, 2, 2.5, 3 and 4 on half A of tests/bench/bench_number.py
 
 
 @dataclass(frozen=True, eq=False)
