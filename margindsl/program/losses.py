@@ -190,8 +190,8 @@ class Losses:
     @cached_property
     def bare(self) -> FloatArray:
         """Return (m,) the coefficients of decision values without label."""
-        return np.concatenate([np.zeros(0), *(
-            np.zeros(term.rows) if term.bare is None else term.bare for term in self.terms)])
+        return frozen(np.concatenate([np.zeros(0), *(
+            np.zeros(term.rows) if term.bare is None else term.bare for term in self.terms)]))
 
     def at(self, labels: IntArray) -> Losses:
         """Return the losses of labels (n,) of two clusters alone: slopes a + e y; itself where no row is turned."""

@@ -127,12 +127,13 @@ def stochastic(owner: str, sampling: str, published: SolverName, max_iter: int |
         Of its steps the factor and the half-width of the box of duals where none are given.
     """
     if one_of(f"sampling of {owner}", sampling, ("variance-reduced", "labels")) == "labels":
-        return md.Solver(published, sampling="labels", max_iter=max_iter or 2000, tau=box if tau is None else tau,
-                         step_factor=factor if step_factor is None else step_factor)
+        return md.Solver(published, sampling="labels", max_iter=2000 if max_iter is None else max_iter,
+                         tau=box if tau is None else tau, step_factor=factor if step_factor is None else step_factor)
     if tau is not None or step_factor is not None:
         raise DeclarationError(f"{owner}(tau=, step_factor=): they belong to the steps as printed; "
                                "give sampling='labels', too")
-    return md.Solver("mirror-prox", sampling="variance-reduced", max_iter=max_iter or 20_000, tol=STOCHASTIC_TOL)
+    return md.Solver("mirror-prox", sampling="variance-reduced", tol=STOCHASTIC_TOL,
+                     max_iter=20_000 if max_iter is None else max_iter)
 
 
 __all__ = ["STOCHASTIC_TOL", "Traits", "dual_box", "minimax", "recipe", "stochastic", "traits_of"]

@@ -67,6 +67,12 @@ CASES = {
                       objective(lambda: md.mean(md.hinge(g)) + md.mean(md.pos(1 - f)))),
     "BLOCK_BIAS": (beside(bias=True), "`h`: has a free bias", beside(bias="penalised")),
     "BLOCK_ORTHOGONAL": (beside(lambda: md.orthogonal(f, [EARLIER])), "md.orthogonal", beside()),
+    "NORM": (objective(lambda: md.mean(md.hinge(g)) + md.norm(f) + md.norm(f, 1)), "md.norm(f",
+             objective(lambda: md.mean(md.hinge(g)) + md.norm(f))),
+    "OUTSIDE": (objective(lambda: md.mean(md.hinge(g)) + md.norm(f) + md.cvxpy_term(f, lambda w, b: b)), "md.",
+                objective(lambda: md.mean(md.hinge(g)) + md.cvxpy_term(f, lambda w, b: b))),
+    "STATES": (objective(lambda: md.mean(md.by_label(y, {1: md.logistic(f), -1: md.hinge(-f)}))), "md.by_label",
+               objective(lambda: md.mean(md.by_label(y, {1: 2 * md.hinge(f), -1: md.hinge(-f)})))),
     "SOFT_BALANCE": (objective(lambda: md.mean(md.hinge(g)) + (md.sum(f) - 1) ** 2), "(md.sum(f) - 1)**2",
                      objective(lambda: md.mean(md.hinge(g)) + md.sum(SIGNED * f) ** 2)),
     "FREE_BALANCE": (free_bias(md.sum), "md.sum(f)**2", objective(lambda: md.mean(md.hinge(g)) + md.sum(f) ** 2)),
@@ -145,7 +151,7 @@ def test_a_broken_rule_names_the_expression_the_rule_and_a_repair_that_works(nam
     assert words in str(error)
     stem = rule.requirement.split("{")[0]
     assert stem in error.rule and error.rule in str(error)
-    assert error.repair == rule.repair and rule.repair in str(error)
+    assert error.repair == rule.repair.format() and error.repair in str(error)
     repaired()
 
 

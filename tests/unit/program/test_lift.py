@@ -201,7 +201,7 @@ def test_scalars_that_are_not_paid_for_prove_nothing():
     form = replace(lifted("labels"), losses=Losses(N, (rows(PLQ.affine(1, 0).square(), scalars=1),), scalars))
     point = LiftPoint(np.ones(N), np.zeros(N), np.full(N, 1e3), np.zeros(0), np.zeros(0), np.zeros(0))
     assert form.value(point) == -np.inf and np.isfinite(repair_lift(form, {"u": np.ones(N)}).bound)
-    with pytest.raises(DeclarationError, match="share scalars have a component"):
+    with pytest.raises(DeclarationError, match="share scalars, or are by label, have a component"):
         replace(form, component=np.full(N, -1))
 
 

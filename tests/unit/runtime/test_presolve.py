@@ -10,6 +10,7 @@ import margindsl as md
 from margindsl.errors import DeclarationError, InfeasibleError, RefusalError
 from margindsl.features import DenseFeatures, build
 from margindsl.features.maps import NoMap
+from margindsl.language.decisions import DecisionRows
 from margindsl.program.bounds import DecisionBound
 from margindsl.runtime.presolve import (
     _complement,
@@ -40,7 +41,9 @@ def chain(weight):
 @pytest.mark.parametrize("ridge", [1.0, 2.5])
 def test_manifold_terms_are_in_the_norm_of_the_weights(weights, ridge):
     base = features()
-    found = _manifold_metric(base, tuple((mu, chain(1.0 + k)) for k, mu in enumerate(weights)), ridge)
+    plane = md.Hyperplane(X)
+    rows = DecisionRows(None, {plane: np.arange(N)})
+    found = _manifold_metric(base, tuple((mu, chain(1.0 + k), rows) for k, mu in enumerate(weights)), ridge, (plane,))
     for v in RNG.normal(size=(5, D)):
         w = found.matrix_map @ v  # of the features as they were
         energy = sum(mu * (1.0 + k) * np.sum(np.diff(base.apply(w)) ** 2) for k, mu in enumerate(weights))

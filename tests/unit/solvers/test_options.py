@@ -125,7 +125,7 @@ def test_extreme_values_end_in_a_status(name):
 
 @pytest.mark.parametrize(("recipe", "arguments", "words"), [
     ("ssodm", ([1, -1, 0, 0, 0, 0],), "mirror-prox(max_iter=0): expected an integer of at least 1"),
-    ("odmc", (), "mirror-descent(max_iter=0): expected an integer of at least 1"),
+    ("odmc", (), "mirror-prox(max_iter=0): expected an integer of at least 1"),
 ])
 def test_recipes_refuse_a_number_of_iterations_that_is_none(recipe, arguments, words):
     X = np.arange(12.0).reshape(6, 2)
