@@ -135,5 +135,6 @@ class RowTable:
                 i, j = np.append(i, alone), np.append(j, alone)
                 values = np.append(values, np.full(len(alone), values[0]))
             views.append(sp.csr_array((values, (i, j)), (n, block.shape[1])))
+        unseen = sp.csr_array((np.ones(len(alone)), (alone, alone)), (n + len(parents), n))
         return cls([position[kind[a:b]] for a, b in pairwise(ends)], parents,
-                   tuple(sp.csr_array(pick @ block) for block in whole), tuple(views))
+                   tuple(sp.csr_array(pick @ block + unseen @ view) for block, view in zip(whole, views)), tuple(views))

@@ -220,9 +220,13 @@ def test_squares_of_codes_of_several_clusters():
         assert relaxation != "exact" or found.value == pytest.approx(least, abs=1e-6)
 
 
-def test_points_in_no_margin_have_the_decision_values_of_the_others():
+@pytest.mark.parametrize("further", [
+    lambda f: md.pos(abs(f[3]) - 0.1), lambda f: md.pos(abs(f[3]) - 0.1) + md.square(f[0]),
+    lambda f: md.hinge((f[1:2] - 0.5 * f[1:2])[0])])
+def test_points_in_no_margin_have_the_decision_values_of_the_others(further):
     X = np.random.default_rng(4).normal(size=(7, 2))
     y, f = md.Labels(7), md.Hyperplane(X)
-    found = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.hinge(y * f)[1:]) + md.pos(abs(f[3]) - 0.1)), [
+    found = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.hinge(y * f)[1:]) + further(f)), [
         y[0] == y[2]]).solve("alternating", random_state=0)
     np.testing.assert_allclose(found.decision, found.decision_function(X), atol=1e-12)
+    assert found.verify()
