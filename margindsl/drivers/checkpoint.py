@@ -103,10 +103,10 @@ def digest_of(program: MarginProgram, method: str) -> str:
     losses, labels = program.losses, program.labels
     parts = [program.text, method, program.coding, program.features.describe(), repr(program.features.rank),
              *(repr(term.loss) for term in losses.terms), repr(losses.scalars.names)]
-    exact: list[Any] = [labels.component, labels.pinned, labels.sign, labels.apart, labels.at_least, labels.at_most,
-             [] if labels.barred is None else labels.barred,
-             *(np.append(part.omega, [part.lower, part.upper, *part.code]) for part in labels.parts),
-             *(term.points for term in losses.terms)]
+    exact: list[Any] = [labels.component, labels.pinned, labels.sign, labels.apart, labels.at_least,
+                        labels.at_most, [] if labels.barred is None else labels.barred,
+                        *(np.append(part.omega, [part.lower, part.upper, *part.code]) for part in labels.parts),
+                        *(term.points for term in losses.terms)]
     total = hashlib.sha256("\n".join(parts).encode())
     for array in exact:
         total.update(np.ascontiguousarray(array, dtype=np.int64).tobytes())

@@ -25,7 +25,7 @@ SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not ne
 WHOLE: dict[str, tuple[Any, Any]] = {  # of whole numbers: the least, and what all are below; a letter is a length
     "labels": (0, "k"), "points": (0, "n"), "nonneg": (0, 2), "cell": (0, "m"), "log_at": (0, "m"), "must": (0, "n"),
     "cannot": (0, "n"), "known_index": (0, "n"), "known_values": (0, "k"), "barred_index": (0, "n"),
-    "block": (-1, "r"),     "barred_values": (0, "k"), "group_weights": (0, 2), "tree": ("p", "N"), "cuts": (-1, 2)}
+    "block": (-1, "r"), "barred_values": (0, "k"), "group_weights": (0, 2), "tree": ("p", "N"), "cuts": (-1, 2)}
 
 
 def need(holds: Any, words: str) -> Any:

@@ -344,7 +344,7 @@ def no_worse(found: Solution, start: object) -> Solution:
     theirs = start.basis
     if not (isinstance(theirs, Basis) and found.basis is not None and theirs.judges_as(found.basis)):
         return found
-    own = replace(found.basis, weights=theirs.weights, scalars=theirs.scalars)
+    own = replace(found.basis, weights=theirs.weights, scalars=theirs.scalars, beyond=theirs.beyond)
     bound, estimate = min(found.bound, start.value), min(found.estimate, start.value)
     cut = found.state in (Status.TIME_LIMIT, Status.INTERRUPTED)  # whose words are about what was found
     return replace(found, labels=start.labels, value=start.value, weights=start.weights, bias=start.bias,

@@ -1,5 +1,6 @@
 """Several hyperplanes and rows without a label in one objective: against enumeration and models written by hand."""
 
+import dataclasses
 from itertools import product
 
 import cvxpy as cp
@@ -10,6 +11,7 @@ import pytest
 import margindsl as md
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.labelset.codes import simplex_codes
+from margindsl.runtime.compiled import no_worse
 
 N = 6
 rng = np.random.default_rng(0)
@@ -230,3 +232,14 @@ def test_points_in_no_margin_have_the_decision_values_of_the_others(further):
         y[0] == y[2]]).solve("alternating", random_state=0)
     np.testing.assert_allclose(found.decision, found.decision_function(X), atol=1e-12)
     assert found.verify()
+
+
+def test_a_warm_start_that_is_kept_brings_the_values_of_its_rows():
+    X = np.random.default_rng(4).normal(size=(7, 2))
+    y, f = md.Labels(7), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.hinge(y * f)) + md.pos(abs(f[3]) - 0.1)), [
+        abs(md.sum(y)) <= 3])
+    best = problem.solve("exact", random_state=0)
+    rough = problem.solve("alternating", md.Solver("newton", tol=1e-2), random_state=0, tol=1e-2)
+    kept = no_worse(dataclasses.replace(rough, value=best.value + 1.0), best)
+    assert kept.value == best.value and kept.basis.beyond is best.basis.beyond and kept.verify()
