@@ -7,7 +7,7 @@ from sklearn.datasets import make_blobs
 
 from margindsl.estimators import MarginClusterer
 
-X, _ = make_blobs(200, n_features=12, centers=3, random_state=0)
+X = make_blobs(200, n_features=12, centers=3, random_state=0)[0]
 X = np.vstack([X, np.random.default_rng(0).uniform(-12, 12, size=(10, 12))])
 model = MarginClusterer(3, random_state=0).fit(X)
 order = np.argsort(model.score_samples(X))
