@@ -26,7 +26,7 @@ _ROOMS: dict[str, tuple[str, ...]] = {
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 _SUBPACKAGES = {"estimators": "margindsl.estimators", "metrics": "margindsl.metrics", "plots": "margindsl.views.plots",
-                "recipes": "margindsl.recipes"}
+                "recipes": "margindsl.recipes", "relaxations": "margindsl.relaxations"}
 _ALIASES = {"Solver": ("margindsl.runtime", "make_solver")}
 
 if TYPE_CHECKING:  # what checkers and editors see
@@ -54,6 +54,8 @@ if TYPE_CHECKING:  # what checkers and editors see
         Assessment as Assessment, Comparison as Comparison, Compiled as Compiled, Problem as Problem,
         Solution as Solution, certify as certify, compare as compare, load as load, solvers as solvers)
     from margindsl.contract import Solver as _Solver
+    from margindsl.relaxations import RelaxationInfo
+    from margindsl.views.notebook import Listing
     from margindsl.typing import SolverName
     from margindsl.relaxations.alternating import Alternating as Alternating
     from margindsl.relaxations.cccp import CCCP as CCCP
@@ -69,6 +71,7 @@ if TYPE_CHECKING:  # what checkers and editors see
     from margindsl.relaxations.weight_lifting import WeightLifting as WeightLifting
 
     def Solver(name: SolverName, **options: Any) -> _Solver: ...
+    def relaxations() -> Listing[RelaxationInfo]: ...
 
 
 def _registered() -> dict[str, Any]:

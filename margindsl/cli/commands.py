@@ -9,13 +9,12 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import make_dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.exceptions import ConvergenceWarning
-from tabulate import tabulate
 
 import margindsl as md
 from margindsl.cli.declaration import declare, links_of, points_like, read_points, solve_options
@@ -32,7 +31,6 @@ from margindsl.cli.files import (
 from margindsl.contract import Status
 from margindsl.errors import AccuracyWarning, DeclarationError, TrivialityWarning
 from margindsl.estimators import MarginClusterer, SpatialSign
-from margindsl.host.extensions import RELAXATIONS, registered
 from margindsl.labelset import Names
 from margindsl.metrics import clustering_accuracy
 from margindsl.proof.check import compare_features
@@ -42,6 +40,7 @@ from margindsl.runtime.registry import as_relaxation, as_solver
 from margindsl.runtime.stored import StoredProof
 from margindsl.selection.stability import MOST
 from margindsl.typing import FloatArray
+from margindsl.views.notebook import Listing
 
 FIELDS = ("status", "value", "bound", "gap", "estimate", "relaxation", "solver", "labels", "decision", "margins",
           "cluster_sizes", "message", "unverified", "timings")
@@ -242,33 +241,21 @@ def verify(arguments: argparse.Namespace) -> int:
 
 def names(arguments: argparse.Namespace) -> int:
     """Print the list of solvers, relaxations or recipes."""
-    rows = LISTS[arguments.command]()
+    found = LISTS[arguments.command]()
     if arguments.names:
-        print("\n".join(row["name"] for row in rows))
+        print("\n".join(one.name for one in found))
     elif arguments.json:
-        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        print(json.dumps([vars(one) for one in found], indent=1, ensure_ascii=False))
     else:
-        print(tabulate([row.values() for row in rows], list(rows[0]), "plain", disable_numparse=True))
+        print(found)
     return 0
 
 
-def relaxation_rows() -> list[dict[str, Any]]:
-    """Return name, bound and what happens to the labels, of every relaxation."""
-    classes = {name: point.load() for name, point in sorted(registered(RELAXATIONS).items())}
-    return [{"name": name, "certified bound": cls.bound, "what happens to the unknown labels": cls.summary}
-            for name, cls in classes.items()]
-
-
-def recipe_rows() -> list[dict[str, Any]]:
-    """Return name, paper and what is declared, of every recipe."""
-    traits = {name: traits_of(getattr(md.recipes, name)) for name in md.recipes.names()}
-    return [{"name": name, "method": found.method, "declares": found.declares} for name, found in traits.items()]
-
-
-LISTS = {"solvers": lambda: [{"name": info.name, "kind": info.kind, "version": info.version,
-                              "installed": "yes" if info.installed else "no", "accepts": info.accepts}
-                             for info in md.solvers()],
-         "relaxations": relaxation_rows, "recipes": recipe_rows}
+RecipeInfo = make_dataclass("RecipeInfo", ["name", "method", "declares"])
+LISTS: dict[str, Callable[[], Listing[Any]]] = {
+    "solvers": md.solvers, "relaxations": md.relaxations, "recipes": lambda: Listing(
+        RecipeInfo(name, known.method, known.declares) for name in md.recipes.names()
+        if (known := traits_of(getattr(md.recipes, name))))}
 
 
 def write_labels(target: str | None, solution: md.Solution, names: Sequence[str] | None = None) -> None:

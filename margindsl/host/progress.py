@@ -1,4 +1,4 @@
-"""How far work has come, told to whoever watches: a line on a terminal or in a notebook, or lines of the log.
+"""How far work has come, told to whoever watches: a line on a terminal, a widget in a notebook, or lines of the log.
 
 The line comes up once work takes more than two seconds and is gone when it ends; work inside other work shares its
 line. Nothing is shown where nobody watches: in a pipe, a file, a test, a thread or process beside the main one.
@@ -6,6 +6,8 @@ line. Nothing is shown where nobody watches: in a pipe, a file, a test, a thread
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import logging
 import math
 import shutil
@@ -94,22 +96,24 @@ class Screen:
 
     def draw(self, stream: Any) -> None:
         """Draw the line every so often, in a thread of its own, for a solver may be long without a word."""
-        from tqdm import tqdm
+        widget = not stream.isatty() and importlib.util.find_spec("ipywidgets") is not None
+        tqdm: Any = importlib.import_module("tqdm.auto" if widget else "tqdm").tqdm
 
         class Line(tqdm):
             monitor_interval = 0  # no further thread
 
         Line.set_lock(threading.RLock())
         first = self.tasks[0]
-        counted = "{desc} {n_fmt}/{total_fmt} |{bar:16}| {elapsed}<{remaining}{postfix}"
+        counted = "{desc} {n_fmt}/{total_fmt} |{bar%s}| {elapsed}<{remaining}{postfix}" % (":16" * (not widget))
         with Line(total=first.total, desc=first.title, file=stream, leave=False, delay=DELAY, miniters=0,
-                  smoothing=0.0, ncols=_columns(), nrows=ROWS,
+                  smoothing=0.0, ncols=None if widget else _columns(), nrows=ROWS,
                   bar_format=counted if first.total else "{desc} {elapsed}{postfix}") as line:
             while not self.ended.wait(EVERY):
-                line.n, line.ncols, inner = first.done, _columns(), self.tasks[-1]
+                line.n, line.ncols, inner = first.done, None if widget else _columns(), self.tasks[-1]
                 line.set_description_str(first.title, refresh=False)
                 line.set_postfix_str(inner.text if inner is first else inner.shown(), refresh=False)
                 line.update(0)
+            line.n = first.total or 0  # a widget that ends below its total stays, in red
 
 
 _SCREEN: ContextVar[Screen | None] = ContextVar("screen", default=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +43,15 @@ class Certificate:
     arrays: dict[str, Any] = field(default_factory=dict, kw_only=True)
     words: str = field(default="", kw_only=True)
     is_trivial: bool = field(default=False, kw_only=True)
+
+    def __repr__(self) -> str:
+        return f"Certificate(bound={self.bound:.6g}, kind={self.kind!r}{f', {self.words}' * bool(self.words)})"
+
+    def _repr_html_(self) -> str:
+        said = {"bound": f"{self.bound:.6g}", "proof": escape(self.words or self.kind),
+                "arrays": ", ".join(f"{name} {np.shape(held)}" for name, held in self.arrays.items() if np.size(held))}
+        rows = "".join(f'<tr><th scope="row">{name}</th><td>{text}</td></tr>' for name, text in said.items())
+        return f"<div><b>Certificate</b><table>{rows}</table></div>"
 
     UNITS: ClassVar[dict[str, tuple[int, int]]] = {
         "u": (1, -2), "tau": (1, -2), "q": (0, -2), "eta": (0, -2), "d": (2, -2), "kappa": (2, -2), "theta": (2, -2),

@@ -13,6 +13,7 @@ from margindsl.errors import DeclarationError, NotInstalledError, UnknownNameErr
 from margindsl.host.extensions import RELAXATIONS, SOLVERS, registered
 from margindsl.program.forms import Form
 from margindsl.relaxations.relaxation import Relaxation
+from margindsl.views.notebook import Listing
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,10 @@ class SolverInfo:
     """Represent one line of the list of solvers."""
 
     name: str
-    accepts: str
     kind: str
     version: str
     installed: bool
+    accepts: str
 
 
 def entry_points(group: str, name: str = "") -> Mapping[str, importlib.metadata.EntryPoint]:
@@ -126,16 +127,16 @@ def relaxation_classes() -> Iterator[type[Relaxation]]:
             continue
 
 
-def solvers() -> list[SolverInfo]:
+def solvers() -> Listing[SolverInfo]:
     """Return every solver by name: what it accepts, its version, installed or not."""
-    rows = []
+    rows = Listing[SolverInfo]()
     for name, point in sorted(entry_points(SOLVERS).items()):
         try:
             cls = _loaded("solver", point)
         except ImportError:
-            rows.append(SolverInfo(name, "?", "?", "?", False))
+            rows.append(SolverInfo(name, "?", "?", False, "?"))
             continue
         installed = cls.is_installed()
-        rows.append(SolverInfo(name, cls.summary, "native" if cls.native else "through CVXPY",
-                               cls.version() if installed else "-", installed))
+        rows.append(SolverInfo(name, "native" if cls.native else "through CVXPY",
+                               cls.version() if installed else "-", installed, cls.summary))
     return rows

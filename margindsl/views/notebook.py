@@ -3,7 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from html import escape
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Listing(list[T]):
+    """List records, dataclasses with a name: a line of names, a table where it is printed or in a notebook."""
+
+    def __repr__(self) -> str:
+        kind = type(self[0]).__name__.removesuffix("Info").lower()
+        return f"{len(self)} {kind}s: {', '.join(str(vars(one)['name']) for one in self)}"
+
+    def __str__(self) -> str:
+        from tabulate import tabulate
+
+        heads, lines = self._cells()
+        return tabulate(lines, heads, "plain", disable_numparse=True)
+
+    def _repr_html_(self) -> str:
+        return table(*self._cells())
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        own: list[Any] = list(self)
+        shown = {True: "yes", False: "no"}
+        heads = [field.name for field in fields(own[0])]
+        return heads, [[shown.get(value, value) for value in vars(one).values()] for one in own]
 
 
 def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

@@ -123,3 +123,36 @@ def test_rounds_go_where_logging_was_configured_to(capsys, caplog):
 def test_other_values_are_refused(verbose):
     with pytest.raises(DeclarationError, match=r"verbose=.*expected None, 0"):
         problem_of()[0].solve("exact", verbose=verbose)
+
+
+def test_a_notebook_has_one_widget_that_is_hidden_at_the_end(at_once, monkeypatch):
+    seen = []
+
+    class Widget(contextlib.nullcontext):  # of tqdm.auto in a kernel with ipywidgets
+        set_lock = staticmethod(lambda lock: None)
+        set_description_str = set_postfix_str = lambda self, text, refresh: None
+        update = lambda self, steps: None  # noqa: E731
+
+        def __init__(self, total, ncols, bar_format, **_):
+            super().__init__(self)
+            self.total, self.n = total, 0
+            seen.append((self, ncols, bar_format))
+
+    monkeypatch.setattr(progress.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(progress.importlib, "import_module", lambda name: types.SimpleNamespace(
+        tqdm={"tqdm.auto": Widget}[name]))
+    monkeypatch.setattr(progress, "is_watched", lambda: True)
+    with progress.task("path", 3) as work:
+        work.step()
+        while not seen:
+            threading.Event().wait(0.01)
+    (widget, columns, shown), = seen
+    assert widget.n == widget.total == 3 and columns is None and "|{bar}|" in shown
+
+
+def test_what_a_notebook_shows_of_lists_and_proofs_is_short():
+    problem, _ = problem_of()
+    proof = problem.solve("sdp", random_state=0).certificate
+    for shown in (md.solvers(), md.relaxations(), proof):
+        assert "\n" not in repr(shown) and len(repr(shown)) < 250 and shown._repr_html_().count("<tr>") < 30
+    assert str(md.relaxations()).count("\n") == len(md.relaxations()) and "interior" in str(md.solvers())
