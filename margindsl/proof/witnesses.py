@@ -25,7 +25,7 @@ class Node:
 
 
 def forced(B: LabelSet, z: IntArray) -> IntArray:
-    """Return the open components one value of which alone is left by a bound, a size or a cannot-link.
+    """Return the open components one value of which alone is left by a bound, sizes or a cannot-link.
 
     Shapes: `z` (N,).
     """
@@ -44,6 +44,8 @@ def forced(B: LabelSet, z: IntArray) -> IntArray:
     allowed[B.component[B.p.barred_index], B.p.barred_values] = False
     same, other = (B.counts(z) + x[:, None] <= B.most for x in (B.sizes - B.turned_sizes, B.turned_sizes))
     allowed &= same & other[:, ::-1]
+    for own, most in zip(B.groups, B.p.group_most):
+        allowed &= own[:, None] + [own[z == label].sum() for label in range(k)] <= most
     return np.flatnonzero(free & (allowed.sum(axis=1) <= 1))
 
 

@@ -99,7 +99,7 @@ class Problem(Formulation):
         for constraint in self.constraints:
             met = Conditions(self.labels, self.hyperplane, self.hyperplanes)
             constraint.lower(met)
-            if met.decision or met.orthogonal or met.combined:  # else it is on labels alone
+            if met.decision or met.orthogonal or met.combined or met.outside:  # else it is on labels alone
                 kept.append(constraint)
         return self._under((*kept, self.labels[np.arange(self.labels.n)] == labels))
 

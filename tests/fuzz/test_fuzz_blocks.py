@@ -4,6 +4,8 @@ import blocks
 import pytest
 
 
-@pytest.mark.parametrize("seed,k", [(0, 2), (683, 2), (2, 3)])
-def test_a_random_model(seed, k):
-    assert list(blocks.faults(seed, k)) == []
+@pytest.mark.parametrize("seed,k,parts", [
+    (0, 2, ()), (2, 3, ()), (1, 2, ("door",)), (1, 2, ("norms", "scalars")), (1, 2, ("caps", "pairs")),
+    (3, 2, ("by-label", "groups"))])
+def test_a_random_model(seed, k, parts):
+    assert list(blocks.faults(seed, k, parts)) == []

@@ -94,6 +94,15 @@ def test_relaxations_bound_the_least_value(k, coding, seed):
         assert any(np.array_equal(found.labels, Y) for Y in members)
 
 
+def test_what_groups_force_is_known_to_the_proof_of_a_tree():
+    y, f = md.Labels(5, clusters=3), md.Hyperplane(np.random.default_rng(0).normal(size=(5, 2)), centre=False)
+    rules = [md.sizes(y, at_least=1), y[0] != y[1], md.count(y[[3, 0, 2]] == 2) <= 1, md.sizes(y[:4], at_most=2),
+             y[3] != 2]
+    loss = md.mean(md.squared_hinge(md.margin(y, f, coding="crammer-singer")))
+    found = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 2 * loss), rules).solve("exact", random_state=0)
+    assert found.status == "optimal" and found.verify()
+
+
 def counted_in(labels, names):
     return np.array([np.sum(labels == name) for name in names])
 

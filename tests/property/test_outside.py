@@ -46,7 +46,7 @@ def test_the_best_labels_and_weights_of_all_labellings(seed, bias, scale):
         assert found.bound <= least and found.weights[0] >= 0.1 / scale * (1 - 1e-4)
         report = found.verify()
         assert report and "not known to proofs" in str(report)
-    fixed = problem.with_constraints(y == np.array([1, 1, 1, -1, -1, -1])).solve("supervised")
+    fixed = problem.at_labels(np.array([1, 1, 1, -1, -1, -1])).solve("supervised")
     assert fixed.value == pytest.approx(values[1, 1, 1, -1, -1, -1], rel=1e-7)
 
 
