@@ -10,7 +10,6 @@ import numpy as np
 from scipy.linalg import eigh, solve
 from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import ArpackError, eigsh
-from scipy.special import logsumexp
 
 from margindsl.drivers.means import best_k_means, k_means
 from margindsl.features import DenseFeatures, FeatureOperator
@@ -174,7 +173,8 @@ def _mixture(points: FloatArray, clusters: int, count: int, rng: np.random.Gener
             lengths = np.square(leading @ white - means[:, None] @ white).sum(axis=2)
             widths = np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
             logs = np.log(sizes / len(points)) - widths - 0.5 * lengths.T
-            total = logsumexp(logs, axis=1, keepdims=True)
+            top = logs.max(axis=1, keepdims=True)
+            total = top + np.log(np.exp(logs - top).sum(axis=1, keepdims=True))
             share, least, score = np.exp(logs - total), score, float(total.mean())
             if score - least < TOL:
                 break

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from margindsl.contract import Offer, Refusal, Status
-from margindsl.drivers.alternation import best_labels
+from margindsl.drivers.alternation import ROUGH, best_labels
 from margindsl.drivers.run import Run
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.passes import Answer
@@ -75,19 +75,23 @@ class Alternating(LocalRelaxation):
 
     def _descend(self, run: Run, labels: IntArray) -> tuple[Answer | None, Status, str]:
         fit: Answer | None = None
+        accuracy = max(run.budget.tol, ROUGH)  # which moves most labels as the exact fits do
         for iteration in range(self.rounds):
             run.current = labels
             form = run.program.fix_labels(labels)
-            raw = run.solve(form, fit.raw if fit else None)
+            raw = run.solve(form, fit.raw if fit else None, accuracy)
             if not raw.has_answer:
                 return fit, raw.status, raw.message
             new = run.adopt(form, raw)
             run.current = None
             stop = run.record("alternating", iteration, new.value)
-            if fit is not None and new.value >= fit.value - 1e-10 * abs(fit.value):
-                break
-            fit = new
+            lower = fit is None or new.value < fit.value - 1e-10 * abs(fit.value)
+            fit = new if lower or fit is None else fit
             labels = best_labels(run, fit)
-            if stop or run.stopped or np.array_equal(labels, fit.labels):
+            if stop or run.stopped:
                 break
+            if not lower or np.array_equal(labels, fit.labels):
+                if accuracy <= run.budget.tol:
+                    break
+                accuracy, labels = run.budget.tol, fit.labels
         return fit, Status.CONVERGED, ""

@@ -91,7 +91,7 @@ class Problem(Formulation):
         >>> len(linked.constraints)
         1
         """
-        return self._under((*self.constraints, *constraints))
+        return self._under((*self.constraints, *constraints)) if constraints else self
 
     def at_labels(self, labels: IntArray) -> Problem:
         """Return the problem at known labels (n,), in place of its constraints on labels."""
