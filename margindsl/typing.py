@@ -15,6 +15,7 @@ SolverName: TypeAlias = Literal[
     "interior", "lbfgs", "mirror-descent", "mirror-prox", "newton", "node-newton", "osqp", "scs",
     "cvxpy:COPT", "cvxpy:CUCLARABEL", "cvxpy:CVXOPT", "cvxpy:DAQP", "cvxpy:GUROBI", "cvxpy:MOSEK", "cvxpy:PIQP",
     "cvxpy:PROXQP", "cvxpy:QOCO", "cvxpy:SDPA", "cvxpy:XPRESS"]
+PictureName: TypeAlias = Literal["margins", "profile", "boundary", "convergence", "label_matrix", "features"]
 Bias: TypeAlias = bool | Literal["penalised", "penalized"]
 KernelName: TypeAlias = Literal["linear", "polynomial", "rbf"]
 RecipeName: TypeAlias = Literal[
@@ -34,5 +35,5 @@ if TYPE_CHECKING:
 else:
     FloatArray = IntArray = BoolArray = ArrayLike = RandomState = Any
 
-__all__ = ["ArrayLike", "Bias", "BoolArray", "FloatArray", "IntArray", "KernelName", "RandomState", "RecipeName",
-           "RelaxationName", "SolverName"]
+__all__ = ["ArrayLike", "Bias", "BoolArray", "FloatArray", "IntArray", "KernelName", "PictureName", "RandomState",
+           "RecipeName", "RelaxationName", "SolverName"]

@@ -22,7 +22,7 @@ from margindsl.estimators.spatial_sign import SpatialSign
 from margindsl.features.points import is_lazy
 from margindsl.labelset import Names
 from margindsl.selection.stability import MOST
-from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
+from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray, PictureName
 
 FENCE = 2.0  # interquartile ranges; with 1.5 clean clouds of 300 points had 2 to 9 outliers, with 2 none to 3
 
@@ -302,7 +302,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         found = md.plots.influences(self.solution_)
         return found / (found.sum() or 1.0)
 
-    def plot(self, kind: str = "margins", ax: Any = None, **options: Any) -> Any:
+    def plot(self, kind: PictureName = "margins", ax: Any = None, **options: Any) -> Any:
         """Draw a picture of the solution, as `Solution.plot`, with the names of the columns; returns the axes."""
         check_is_fitted(self)
         if self.solution_ is None:

@@ -48,9 +48,9 @@ class Certificate:
         return f"Certificate(bound={self.bound:.6g}, kind={self.kind!r}{f', {self.words}' * bool(self.words)})"
 
     def _repr_html_(self) -> str:
-        said = {"bound": f"{self.bound:.6g}", "proof": escape(self.words or self.kind),
+        shown = {"bound": f"{self.bound:.6g}", "proof": escape(self.words or self.kind),
                 "arrays": ", ".join(f"{name} {np.shape(held)}" for name, held in self.arrays.items() if np.size(held))}
-        rows = "".join(f'<tr><th scope="row">{name}</th><td>{text}</td></tr>' for name, text in said.items())
+        rows = "".join(f'<tr><th scope="row">{name}</th><td>{text}</td></tr>' for name, text in shown.items())
         return f"<div><b>Certificate</b><table>{rows}</table></div>"
 
     UNITS: ClassVar[dict[str, tuple[int, int]]] = {

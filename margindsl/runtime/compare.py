@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 
-from margindsl.contract import Solver
+from margindsl.contract import Solver, Status
 from margindsl.errors import DeclarationError, MarginError, NotInstalledError, one_of
 from margindsl.host.parallel import share_out
 from margindsl.host.progress import task
@@ -26,7 +26,9 @@ from margindsl.typing import RelaxationName, SolverName
 from margindsl.views import notebook, write_comparison
 
 NOTE_WIDTH = 72
-STAGES = ("compile", "solve", "round", "polish", "evaluate", "certify")
+# Columns of seconds, and the stages in each; what is left of the total is in the last.
+STAGES = {"compile": ("grammar", "labels", "features", "lower", "compile"),
+          "solve": ("begin", "incumbent", "relax", "solve"), "polish": ("round", "polish"), "rest": ()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +57,9 @@ class Row:
             "value": s.value if s else nothing, "bound": s.bound if s else nothing,
             "estimate": s.estimate if s else nothing, "gap": s.gap if s else nothing,
             "accuracy": self.accuracy, "seconds": self.seconds}
-        for stage in STAGES:
-            row[stage] = s.timings.get(stage, 0.0) if s else nothing
+        seconds = {column: sum(s.timings.get(stage, 0.0) for stage in stages) if s else nothing
+                   for column, stages in STAGES.items()}
+        row |= seconds | {"rest": self.seconds - sum(seconds.values())}
         row["note"] = self.refusal or (s.message if s else "")
         return row
 
@@ -76,7 +79,7 @@ class Comparison:
     has_truth: bool
 
     def best(self) -> Solution:
-        """Return the solution of lowest value.
+        """Return the solution of lowest value, with the best bound of all rows and its certificate.
 
         Raises
         ------
@@ -89,7 +92,12 @@ class Comparison:
                              f"table.only({self.rows[0].problem!r}).best()")
         if not solved:
             raise ValueError("every combination was refused; print the comparison for the reasons")
-        return min(solved, key=lambda s: s.value)
+        best = min(solved, key=lambda s: s.value)
+        proof = max(solved, key=lambda s: s.bound)
+        return best if proof.bound <= best.bound else replace(
+            best, bound=min(proof.bound, best.value), certificate=proof.certificate,
+            state=proof.state if proof.state is Status.OPTIMAL else best.state,
+            origin={**best.origin, **{name: proof.origin.get(name, "") for name in ("certificate", "trivial")}})
 
     @property
     def bound(self) -> float:
@@ -115,7 +123,8 @@ class Comparison:
             return float(np.nanmean(alike[np.triu_indices(len(part), 1)])) if len(part) > 1 else float("nan")
 
         groups = frame.groupby([key for key in ("problem", "relaxation", "solver") if key in frame], sort=False)
-        found = groups[["value", "gap", "accuracy", "seconds"]].agg(["mean", "std"])
+        measures = ["value", "gap", *(["accuracy"] if self.has_truth else []), "seconds"]
+        found = groups[measures].agg(["mean", "std"])
         found.columns = [f"{name} {measure}" for name, measure in found.columns]
         return found.assign(agreement=groups[["number", "alike"]].apply(pairs)).reset_index()
 
@@ -142,26 +151,30 @@ class Comparison:
 
         return comparison(self, ax)
 
-    def report(self, path: str | Path) -> None:
-        """Write one HTML page that needs nothing else: the table, a figure of it, and the best solution in full.
+    def report(self, path: str | Path, *, title: str = "", truth: Any = None, names: Sequence[str] | None = None
+               ) -> None:
+        """Write one HTML page that needs nothing else: the table, a figure of it, how far the labels of rows agree, and
+        of one problem the best solution in full.
 
         Parameters
         ----------
         path : str or Path
+        title, truth, names
+            As of `Solution.report`.
 
         Raises
         ------
         OSError
             If the file cannot be written.
         """
-        write_comparison(self, path)
+        write_comparison(self, path, title=title, truth=truth, names=names)
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the heads of the columns and the cells of the table, as they are printed."""
         truth = ["accuracy %"] if self.has_truth else []
         several = ["problem", "seed"] if any(row.problem for row in self.rows) else []
         heads = [*several, "relaxation", "solver", "status", "value", "bound", "gap %", *truth, "seconds",
-                 "compile", "solve", "polish", "note"]
+                 *STAGES, "note"]
         lines = []
         for row in self.rows:
             d = row.as_dict()
@@ -169,7 +182,7 @@ class Comparison:
                      _number(d["bound"]), _number(100 * d["gap"], 3)]
             if self.has_truth:
                 cells.append(_number(100 * d["accuracy"], 4))
-            times = [d[stage] for stage in ("seconds", "compile", "solve", "polish")]
+            times = [d[stage] for stage in ("seconds", *STAGES)]
             note = d["note"] if len(d["note"]) <= NOTE_WIDTH else d["note"][: NOTE_WIDTH - 3] + "..."
             lines.append([*cells, *("-" if np.isnan(time) else f"{time:.2f}" for time in times), note])
         return heads, lines
@@ -179,7 +192,7 @@ class Comparison:
 
         heads, lines = self.cells()
         shown = slice(None) if any(line[-1] for line in lines) else slice(-1)
-        heads, *lines = ([*line[:-4], *line[-1:]][shown] for line in (heads, *lines))  # without the stages' seconds
+        heads, *lines = ([*line[:-5], *line[-1:]][shown] for line in (heads, *lines))  # without the stages' seconds
         return tabulate(lines, heads, "simple", disable_numparse=True)
 
     def _repr_html_(self) -> str:
@@ -287,9 +300,16 @@ def _several(given: Any, read: Callable[[Any], Any]) -> list[Any]:
     return many
 
 
-def _names(relaxation: Any, solver: Any) -> tuple[str, str]:
-    name, shown = ("" if one is None else str(getattr(one, "name", one)) for one in (relaxation, solver))
-    return name or "default", shown or "default"
+def _names(relaxation: Any, solver: Any, solution: Solution | None = None) -> tuple[str, str]:
+    """Return the names of a row, with the options in which an object is not the one of its name."""
+    found = []
+    for given, used in ((relaxation, solution and solution.relaxation), (solver, solution and solution.solver)):
+        name = str(used or getattr(given, "name", given) or "default")
+        own = fields(given) if is_dataclass(given) and name == getattr(given, "name", "") else ()
+        options = [f"{f.name}={value!r}" for f in own if f.default is not MISSING
+                   and (value := getattr(given, f.name)) != f.default]
+        found.append(f"{name}({', '.join(options)})" if options else name)
+    return found[0], found[1]
 
 
 def _run(problem: Problem, relaxation: Any, solver: Any, truth: Any, options: SolveArguments) -> Row:
@@ -299,4 +319,4 @@ def _run(problem: Problem, relaxation: Any, solver: Any, truth: Any, options: So
     except MarginError as error:
         return Row(*_names(relaxation, solver), None, float("nan"), time.perf_counter() - began, str(error))
     accuracy = clustering_accuracy(truth, solution.labels) if truth is not None else float("nan")
-    return Row(solution.relaxation, solution.solver, solution, accuracy, time.perf_counter() - began)
+    return Row(*_names(relaxation, solver, solution), solution, accuracy, time.perf_counter() - began)

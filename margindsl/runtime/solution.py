@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from margindsl.proof.files import write_proof
 from margindsl.runtime.judging import Basis, verify, written
 from margindsl.runtime.maps import read_map, stored_map
 from margindsl.runtime.stored import features_of, judged, read_stored, same_problem
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import FloatArray, IntArray, PictureName
 from margindsl.views import notebook, write_report
 from margindsl.views.plots import SOLUTION
 from margindsl.views.reading import advice, meaning
@@ -331,7 +331,7 @@ class Solution:
     def _repr_html_(self) -> str:
         return notebook.facts(f"Solution by {self.relaxation} with {self.solver}", self._facts())
 
-    def plot(self, kind: str = "margins", ax: Any = None, **options: Any) -> Any:
+    def plot(self, kind: PictureName = "margins", ax: Any = None, **options: Any) -> Any:
         """Draw a picture of the solution.
 
         Parameters
@@ -355,19 +355,26 @@ class Solution:
         """
         return SOLUTION[one_of("picture of a solution", kind, SOLUTION)](self, ax, **options)
 
-    def report(self, path: str | Path) -> None:
+    def report(self, path: str | Path, *, title: str = "", truth: Any = None, names: Sequence[str] | None = None
+               ) -> None:
         """Write one HTML page that needs nothing else: formula, labels, margins, bound, proof, versions and seed.
 
         Parameters
         ----------
         path : str or Path
+        title : str
+            Heading of the page.
+        truth : (n,) array, optional
+            Class of each point: the page has the clusters by class, and the accuracy.
+        names : sequence of str, optional
+            Of the columns; those of the data frame if not given.
 
         Raises
         ------
         OSError
             If the file cannot be written.
         """
-        write_report(self, path)
+        write_report(self, path, title=title, truth=truth, names=names)
 
     def save(self, path: str | Path) -> None:
         """Write the solution and its proof to a ``.npz`` file, in place of an old one only when it is whole.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,11 +16,13 @@ import numpy as np
 from margindsl.calculus.accuracy import relative_gap
 from margindsl.errors import MarginError
 from margindsl.labelset import Names
+from margindsl.metrics import clustering_accuracy
 from margindsl.views.plots import SOLUTION, comparison
 from margindsl.views.reading import advice, meaning
 
 SIZE = (6.4, 3.6)  # inches
 DOTS = 160  # an inch, of what is too much to be drawn as lines
+AGREEING = 12  # rows of which a table of agreement is read
 DRAWN = 400  # points of a cloud from which it is a picture of dots
 # Ink and paper of matplotlib, and what a page in the dark has instead.
 COLOURS = (("#000000", "currentColor"), ("#666666", "var(--muted)"), ("#ffffff", "var(--paper)"))
@@ -29,52 +31,73 @@ PICTURES = (
     ("margins", "Margins of the points of each cluster. Below zero a point lies beyond the boundary."),
     ("profile", "The margin of every point, sorted within its cluster."),
     ("convergence", "Value of the best labels and greatest lower bound while the problem was solved."),
+    ("features", "How far decision values move, on the mean, where a column is replaced by its mean."),
     ("label_matrix", "The relaxed label matrix, points ordered by cluster: pale is what the relaxation leaves open."))
 # What solutions without their declaration do not know.
 BLANK: dict[str, Any] = {"text": "", "parameters": {}, "model": (), "certificate": "", "versions": {}}
 
 
-def write_report(solution: Any, path: str | Path) -> None:
+def write_report(solution: Any, path: str | Path, *, title: str, truth: Any, names: Sequence[str] | None) -> None:
     """Write the page of a solution."""
-    _write(path, title=f"{solution.relaxation}: {solution.status}", answer=answer_of(solution), table=None, figures=(),
-           best="")
+    _write(path, title=title or f"{solution.relaxation}: {solution.status}", tables=[], figures=(), best="",
+           answer=answer_of(solution, truth, names))
 
 
-def write_comparison(compared: Any, path: str | Path) -> None:
-    """Write the page of a comparison: its table and picture, then the solution of the lowest value."""
-    if all(row.solution is None for row in compared.rows):
-        return _write(path, title="Comparison", answer=None, table=compared.cells(), figures=(), best="")
-    best, bound = compared.best(), compared.bound
-    gap = relative_gap(best.value, bound)
-    proved = (f"no labelling is below {number(bound)}, the best bound of all rows: a gap of {100 * gap:.3g} %"
-              if math.isfinite(gap) else "no row has proved a bound")
-    return _write(path, title="Comparison", answer=answer_of(best), table=compared.cells(),
-                  figures=list(figure_of(compared)), best=f"The lowest value is {number(best.value)}, of "
-                  f"{best.relaxation} with {best.solver}; {proved}.")
+def write_comparison(compared: Any, path: str | Path, *, title: str, truth: Any, names: Sequence[str] | None) -> None:
+    """Write the page of a comparison: tables and picture, then, of one problem, the solution of the lowest value."""
+    solved = [row for row in compared.rows if row.solution is not None]
+    tables = [("Relaxations and solvers", *compared.cells())]
+    frames = [("Means and deviations over the seeds", compared.summary())] if any(row.seed for row in solved) else []
+    if len(solved) > 1 and len(compared.rows) <= AGREEING:
+        frames.append(("Agreement of the labels of two rows: adjusted Rand index, one where they are the same",
+                       compared.agreement().rename_axis("row").reset_index()))
+    tables += [(caption, list(frame.columns), [[number(cell, 4) if isinstance(cell, float) else str(cell)
+                                                for cell in row] for row in frame.itertuples(index=False)])
+               for caption, frame in frames]
+    answer, sentence = None, ""
+    if solved and len({row.problem for row in solved}) == 1:
+        best = compared.best()
+        gap = relative_gap(best.value, best.bound)
+        answer, sentence = answer_of(best, truth, names), (
+            f"The lowest value is {number(best.value)}, of {best.relaxation} with {best.solver}; " + (
+                f"no labelling is below {number(best.bound)}, the best bound of all rows: a gap of {100 * gap:.3g} %."
+                if math.isfinite(gap) else "no row has proved a bound."))
+    elif solved:
+        sentence = "Values of several problems cannot be compared; their labels can."
+    _write(path, title=title or "Comparison", answer=answer, tables=tables, best=sentence,
+           figures=list(figure_of(compared)))
 
 
-def answer_of(solution: Any) -> dict[str, Any]:
+def answer_of(solution: Any, truth: Any, columns: Sequence[str] | None) -> dict[str, Any]:
     """Return what the page says of a solution, by the names of the template."""
     origin, names = solution.origin, Names(solution.clusters)
+    classes = [] if truth is None else sorted(set(np.asarray(truth).tolist()), key=str)
     clusters = []
     for value in names.values[names.order]:
         margins = solution.margins[solution.labels == value]
         mean, least = (margins.mean(), margins.min()) if len(margins) else (math.nan, math.nan)
         wrong = f"{100 * np.mean(margins < 0):.3g} %" if len(margins) else "–"
-        clusters.append((str(value), str(len(margins)), number(mean, 4), number(least, 4), wrong))
+        own = [] if truth is None else np.asarray(truth)[solution.labels == value]
+        clusters.append((str(value), str(len(margins)), number(mean, 4), number(least, 4), wrong,
+                         *(str(np.count_nonzero(own == one)) for one in classes)))
     stages = {name: spent for name, spent in solution.timings.items() if name != "total" and math.isfinite(spent)}
+    if "total" in solution.timings:
+        stages["rest"] = max(solution.timings["total"] - sum(stages.values()), 0.0)
     longest = max(stages.values(), default=0.0) or 1.0
     settings = {"relaxation": solution.relaxation, "solver": solution.solver, **{
         name: origin[name] for name in ("tol", "time_limit", "max_iter", "random_state") if name in origin}}
     return {
         "solution": solution, "status": solution.status, "sentence": solution.state.value,
         "meaning": meaning(solution), "advice": advice(solution), "clusters": clusters, "origin": {**BLANK, **origin},
+        "classes": classes,
         "facts": [("value", number(solution.value)), ("certified bound", number(solution.bound)),
                   ("gap", f"{100 * solution.gap:.3g} %" if math.isfinite(solution.gap) else "none"),
                   ("points", len(solution.labels)), ("clusters", " / ".join(map(str, solution.cluster_sizes))),
-                  ("seconds", number(solution.timings.get("total", math.nan), 3))],
+                  ("seconds", number(solution.timings.get("total", math.nan), 3)),
+                  *([] if truth is None else
+                    [("accuracy", f"{100 * clustering_accuracy(truth, solution.labels):.4g} %")])],
         "stages": [(name, number(spent, 3), spent / longest) for name, spent in stages.items()],
-        "report": solution.verify(), "figures": list(figures_of(solution)),
+        "report": solution.verify(), "figures": list(figures_of(solution, columns)),
         "settings": [(name, "none" if value is None else value) for name, value in settings.items()]}
 
 
@@ -92,11 +115,13 @@ class Figure:
     caption: str
 
 
-def figures_of(solution: Any) -> Iterator[Figure]:
+def figures_of(solution: Any, columns: Sequence[str] | None) -> Iterator[Figure]:
     """Yield the pictures of a solution; those that it has not the data for are left out."""
     for name, caption in PICTURES:
+        named = {"names": columns} if name == "features" else {}
         with suppress(MarginError):
-            yield Figure(name, drawn(partial(SOLUTION[name], solution), caption), caption)
+            yield Figure(name, drawn(lambda ax, name=name, named=named: SOLUTION[name](  # type: ignore[misc]
+                solution, ax, **named), caption), caption)
 
 
 def figure_of(compared: Any) -> Iterator[Figure]:

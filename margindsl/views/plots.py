@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from inspect import signature
+from textwrap import fill
+from typing import Any, ParamSpec
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from margindsl.errors import DeclarationError
 from margindsl.features import Linear, Precomputed
@@ -15,25 +19,53 @@ from margindsl.features.points import row_blocks
 from margindsl.labelset import Names
 from margindsl.typing import BoolArray, FloatArray
 
+P = ParamSpec("P")
 # Okabe and Ito (2008): told apart with every kind of colour vision. Vermilion and blue first, grey for what is beside.
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 BESIDE = "#666666"
+COMMON = """
+    Parameters
+    ----------
+    solution : Solution
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    matplotlib axes
+    """
 
 
-def axes_of(ax: Any) -> Any:
-    """Return the axes given, or new ones."""
-    if ax is not None:
+def picture(draw: Callable[P, None]) -> Callable[P, Any]:
+    """Give a picture axes where it is sent to none, and a legend; it returns the axes."""
+    @wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Any:
+        given, own = signature(draw).bind(*args, **kwargs), None
+        if given.arguments.get("ax") is None:
+            import matplotlib.pyplot as plt
+
+            own, given.arguments["ax"] = plt.subplots(layout="constrained")
+        try:
+            draw(*given.args, **given.kwargs)
+        except Exception:
+            if own is not None:
+                plt.close(own)
+            raise
+        ax = given.arguments["ax"]
+        if ax.get_legend_handles_labels()[1]:
+            ax.legend()
         return ax
-    import matplotlib.pyplot as plt
 
-    return plt.subplots(layout="constrained")[1]
+    if "Parameters" not in (drawn.__doc__ or ""):
+        drawn.__doc__ = f"{draw.__doc__}\n{COMMON}"
+    return drawn
 
 
 def clusters_of(solution: Any) -> Iterator[tuple[str, str, BoolArray]]:
     """Yield name, colour and points of every cluster."""
     names = Names(solution.clusters)
     for value, colour in zip(names.values[names.order], np.resize(COLOURS, solution.clusters)):
-        yield f"cluster {value}", str(colour), solution.labels == value
+        yield f"cluster {value:{'+' * bool(np.any(names.values < 0))}}".replace("-", "−"), str(colour), (
+            solution.labels == value)
 
 
 def margin_of(solution: Any) -> str:
@@ -54,43 +86,33 @@ SHUFFLED = 200  # columns that are replaced in turn under a kernel
 DRAWN = 2_000  # points, of a cluster or in a matrix, above which a sample is drawn
 
 
-def margins(solution: Any, ax: Any = None) -> Any:
-    """Draw histograms of the margins of every cluster, and their mean.
-
-    Parameters
-    ----------
-    solution : Solution
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
-
-    """
-    ax = axes_of(ax)
-    edges = np.histogram_bin_edges(solution.margins, bins=30)
+@picture
+def margins(solution: Any, ax: Any = None) -> None:
+    """Draw the density of the margins of every cluster, of area one in all, and the mean."""
+    every = np.sort(solution.margins)
+    least = (float(np.ptp(every)) or 1.0) / 80  # width of margins that losses pile up on one value
+    found = []
     for name, colour, points in clusters_of(solution):
-        ax.hist(solution.margins[points], bins=edges, alpha=0.6, label=name, color=colour)
+        own = np.sort(solution.margins[points])
+        if len(own):
+            middle = np.subtract(*np.quantile(own, [0.75, 0.25])) / 1.34
+            width = 0.9 * min(own.std(), middle or own.std()) * len(own) ** -0.2  # Silverman (1986), 3.31
+            found.append((name, colour, own, max(width, least)))
+    beyond = 3 * max(width for *_, width in found)
+    grid = np.linspace(every[0] - beyond, every[-1] + beyond, 400)
+    for name, colour, own, width in found:
+        some = own[np.linspace(0, len(own) - 1, min(len(own), DRAWN)).astype(int)]
+        density = np.exp(-((grid[:, None] - some) ** 2) / (2 * width**2)).sum(axis=1)
+        density *= len(own) / (len(every) * len(some) * width * np.sqrt(2 * np.pi))
+        ax.fill_between(grid, density, color=colour, alpha=0.25, linewidth=0.0)
+        ax.plot(grid, density, color=colour, label=name)
     ax.axvline(solution.margin_mean, linestyle="--", color=BESIDE, label="mean")
-    ax.set(xlabel=margin_of(solution), ylabel="points")
-    ax.legend()
-    return ax
+    ax.set(xlabel=margin_of(solution), ylabel="density of the points", ylim=(0.0, None))
 
 
-def profile(solution: Any, ax: Any = None) -> Any:
-    """Draw the margin of every point, sorted within its cluster, as a silhouette plot does.
-
-    Parameters
-    ----------
-    solution : Solution
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
-
-    """
-    ax = axes_of(ax)
+@picture
+def profile(solution: Any, ax: Any = None) -> None:
+    """Draw the margin of every point, sorted within its cluster, as a silhouette plot does."""
     base, ticks = 0, []
     for name, colour, points in clusters_of(solution):
         own = np.sort(solution.margins[points])
@@ -101,26 +123,28 @@ def profile(solution: Any, ax: Any = None) -> Any:
     ax.axvline(solution.margin_mean, linestyle="--", color=BESIDE, label="mean")
     ax.set_yticks(*map(list, zip(*ticks)))
     ax.set_xlabel(margin_of(solution))
-    ax.legend()
-    return ax
 
 
 GRID = 200  # points a side at which decision values are drawn
 CROWDED = 5_000  # points and links above which a sample is drawn
+NEAR = 20  # points whose mean decision values stand for those between
 
 
-def boundary(solution: Any, ax: Any = None, X: Any = None) -> Any:
+@picture
+def boundary(solution: Any, ax: Any = None, X: Any = None) -> None:
     """Draw the points, where the clusters meet, and the links: must-links whole, cannot-links dashed.
 
-    Points of more than two columns lie in the plane of their first two principal components; what is drawn there of the
-    boundary is its cut with that plane.
+    Points of more than two columns lie in the plane in which decision values vary most; those of a linear kernel and of
+    two or three clusters vary in no other direction. Otherwise the boundary is where the mean decision values of near
+    points change sides, and the axes say so. Points of several hyperplanes are taken side by side.
 
     Parameters
     ----------
     solution : Solution
     ax : matplotlib axes, optional
     X : (m, d) array, optional
-        Other points than those of the problem, coloured by the cluster that is predicted for them.
+        Other points than those of the problem, coloured by the cluster that is predicted for them; of several
+        hyperplanes a list.
 
     Returns
     -------
@@ -131,77 +155,106 @@ def boundary(solution: Any, ax: Any = None, X: Any = None) -> Any:
     DeclarationError
         If the solution was loaded without its problem, or its points are known by their kernel alone.
     """
-    ax = axes_of(ax)
     known = declared(solution, "its points")
-    kept, links = np.arange(len(solution.labels)), (known.must, known.cannot)
+    links = (known.must, known.cannot) if X is None else ()
+    views, decide = _views(solution, X)
     if X is not None:
         solution = replace(solution, labels=solution.predict(X), basis=None, certificate=None)
-        kept, links = np.arange(len(solution.labels)), (np.zeros((0, 2), dtype=int),) * 2
-    points = _dense(known.hyperplane.X if X is None else X, kept)
-    middle, axes, shown = _plane(points)
-    if shown.shape[1] == 2:
-        _regions(ax, solution, middle, axes, shown)
+    points = _dense(views)
+    middle, axes, names, is_whole = _plane(points, decide, known)
+    shown = (points - middle) @ axes.T
+    near, decided = cKDTree(shown), np.zeros(0) if is_whole else decide(points)
+    empty = _regions(ax, solution.clusters, shown, lambda grid: decide(middle + grid @ axes) if is_whole else
+                     decided[near.query(grid, range(1, min(NEAR, len(points)) + 1))[1]].mean(axis=1))
+    if not is_whole:
+        names = f"{names[0]}\n(boundary: mean decision values of near points)", names[1]
     for pairs, style in zip(links, ("-", "--")):
         for i, j in np.asarray(pairs)[:CROWDED].tolist():
             ax.plot(*shown[[i, j]].T, linestyle=style, color=BESIDE, linewidth=0.8, zorder=1)
-    for name, colour, members in clusters_of(solution):
-        some = np.flatnonzero(members)[:: max(1, len(kept) // CROWDED)]
-        ax.scatter(*shown[some].T, s=14, color=colour, edgecolor="white", linewidth=0.4, label=name, zorder=2)
-    names = ("x0", "x1") if points.shape[1] <= 2 else ("first component", "second component")
+    for number, (name, colour, members) in enumerate(clusters_of(solution)):
+        some = np.flatnonzero(members)[:: max(1, len(points) // CROWDED)]
+        ax.scatter(*shown[some].T, s=14, color=colour, edgecolor="white", linewidth=0.4, zorder=2,
+                   label=f"{name}, nowhere the largest" if number in empty else name)
     ax.set(xlabel=names[0], ylabel=names[1])
-    ax.legend()
-    return ax
 
 
-def _dense(X: Any, rows: Any) -> FloatArray:
-    if X is None:
+def _views(solution: Any, X: Any = None) -> tuple[list[Any], Callable[[FloatArray], FloatArray]]:
+    """Return the points (n, d_v) of every hyperplane, and what decides (m, q) points (m, d) of all side by side."""
+    planes = declared(solution, "its points").planes
+    views = [plane.X for plane in planes] if X is None else list(X) if len(planes) > 1 else [X]
+    if any(view is None for view in views):
         raise DeclarationError("the points are known by their kernel alone; give some to draw, plot(..., X=X)")
-    X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-    return np.asarray(X, dtype=float)[rows]
+    views = [view if hasattr(view, "shape") else np.asarray(view) for view in views]
+    if len({view.shape[0] for view in views}) > 1 or (X is None and views[0].shape[0] != len(solution.labels)):
+        raise DeclarationError("the hyperplanes have not one point each for every label, so that there is no picture "
+                               "of them; give some, plot(..., X=[X1, X2])")
+    ends = np.cumsum([view.shape[1] for view in views])[:-1]
+
+    def decide(points: FloatArray) -> FloatArray:
+        parts = np.split(points, ends, axis=1)
+        found = solution.decision_function(parts if len(parts) > 1 else parts[0])
+        return np.asarray(found).reshape(len(points), -1)
+
+    return views, decide
 
 
-def _plane(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return a point of the plane, its two directions, and the coordinates of all points in it."""
+def _dense(views: Sequence[Any]) -> FloatArray:
+    return np.hstack([x.toarray() if hasattr(x, "toarray") else np.asarray(x, dtype=float) for x in views])
+
+
+def _slopes(decide: Callable[[FloatArray], FloatArray], middle: FloatArray) -> FloatArray:
+    """Return how decision values change (d, q) along every column, of linear kernels."""
+    d, at = len(middle), middle[None, :]
+    return np.concatenate([decide(at + np.eye(d)[block]) for block in row_blocks(d, d)]) - decide(at)
+
+
+def _is_linear(known: Any) -> bool:
+    return all(isinstance(as_kernel(plane.kernel), Linear) for plane in known.planes)
+
+
+def _plane(points: FloatArray, decide: Any, known: Any) -> tuple[FloatArray, FloatArray, tuple[str, str], bool]:
+    """Return a point of the plane, its two directions, what its axes are, and whether it tells decision values."""
     d = points.shape[1]
     if d <= 2:
-        flat = points if d == 2 else np.column_stack([points, np.zeros(len(points))])
-        return np.zeros(d), np.eye(2, d), flat
+        own = [name for plane in known.planes for name in plane.column_names or ()]
+        names = *(own if len(own) == d else ("first column", "second column")[:d]), ""
+        return np.zeros(d), np.eye(2, d), names[:2], True
     middle = points.mean(axis=0)
-    axes = np.linalg.eigh(np.cov(points.T))[1][:, :-3:-1].T
-    axes *= np.sign(axes[np.arange(2), np.abs(axes).argmax(axis=1)])[:, None]
-    return middle, axes, (points - middle) @ axes.T
+    centred, names, whole = points - middle, ("first principal component", "second principal component"), False
+    basis = np.zeros((d, 0))
+    if _is_linear(known):
+        slopes = _slopes(decide, middle)
+        _, scale, turned = np.linalg.svd(centred @ slopes, full_matrices=False)
+        basis = np.linalg.qr(slopes @ turned[:2][scale[:2] > 1e-9 * scale[0]].T)[0]
+        basis *= np.sign(np.sum(basis * (slopes @ turned[: basis.shape[1]].T), axis=0))
+        whole = not np.any(scale[2:] > 1e-6 * scale[0])
+        names = (("along the weights", "most variance across the weights") if basis.shape[1] == 1 else
+                 ("where decision values vary most", "where they vary next"))
+    if basis.shape[1] < 2:
+        rest = centred - centred @ basis @ basis.T
+        basis = np.hstack([basis, np.linalg.eigh(rest.T @ rest)[1][:, :-3:-1]])[:, :2]
+    return middle, basis.T, names, whole
 
 
-def _regions(ax: Any, solution: Any, middle: FloatArray, axes: FloatArray, shown: FloatArray) -> None:
-    """Draw where decision values are zero and ±1, or which of several is largest."""
+def _regions(ax: Any, clusters: int, shown: FloatArray, decide: Callable[[FloatArray], FloatArray]) -> set[int]:
+    """Draw where decision values are zero and ±1, or which of several is largest; return those that nowhere are."""
     low, high = shown.min(axis=0), shown.max(axis=0)
     room = 0.05 * np.where(high > low, high - low, 1.0)
-    sides = [np.linspace(a, b, GRID) for a, b in zip(low - room, high + room)]
-    u, v = np.meshgrid(*sides)
-    values = solution.decision_function(middle + np.column_stack([u.ravel(), v.ravel()]) @ axes)
-    if values.ndim == 1:
+    u, v = np.meshgrid(*(np.linspace(a, b, GRID) for a, b in zip(low - room, high + room)))
+    values = decide(np.column_stack([u.ravel(), v.ravel()]))
+    if values.shape[1] == 1:
         ax.contour(u, v, values.reshape(u.shape), levels=[-1.0, 0.0, 1.0], colors=BESIDE,
                    linestyles=["dotted", "solid", "dotted"], linewidths=[0.8, 1.4, 0.8])
-        return
-    k = solution.clusters
-    ax.contourf(u, v, values.argmax(axis=1).reshape(u.shape), levels=np.arange(k + 1) - 0.5,
-                colors=list(np.resize(COLOURS, k)), alpha=0.15)
+        return set()
+    largest = values.argmax(axis=1)
+    ax.contourf(u, v, largest.reshape(u.shape), levels=np.arange(clusters + 1) - 0.5,
+                colors=list(np.resize(COLOURS, clusters)), alpha=0.15)
+    return set(range(clusters)) - set(largest.tolist())
 
 
-def convergence(solution: Any, ax: Any = None) -> Any:
-    """Draw the best value and the greatest bound so far against seconds, and the answer at the end.
-
-    Parameters
-    ----------
-    solution : Solution
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
-
-    """
-    ax = axes_of(ax)
+@picture
+def convergence(solution: Any, ax: Any = None) -> None:
+    """Draw the best value and the greatest bound so far against seconds, and the answer at the end."""
     seconds = np.array([record.seconds for record in solution.history] + [solution.timings.get("total", 0.0)])
     values = np.array([record.value for record in solution.history] + [solution.value])
     bounds = np.array([record.bound for record in solution.history] + [solution.bound])
@@ -214,11 +267,11 @@ def convergence(solution: Any, ax: Any = None) -> Any:
         ax.plot(seconds[-1], solution.bound, "^", color=COLOURS[1])
     ax.plot(seconds[-1], solution.value, "o", color=COLOURS[0])
     ax.set(xlabel="seconds", ylabel="objective")
-    ax.legend()
-    return ax
+    ax.yaxis.get_major_formatter().set_useOffset(False)
 
 
-def label_matrix(solution: Any, ax: Any = None) -> Any:
+@picture
+def label_matrix(solution: Any, ax: Any = None) -> None:
     """Draw the label matrix of a relaxation with the points ordered by cluster and decision value.
 
     Blocks of plain colour are points the relaxation is sure of; what is pale it leaves open.
@@ -249,19 +302,18 @@ def label_matrix(solution: Any, ax: Any = None) -> Any:
         matrix = sum(w * np.where(row[:, None] == row, 1.0, apart) for row, w in zip(rows, weights))
     else:
         raise DeclarationError(f"{solution.relaxation!r} has no label matrix; 'sdp' and 'minimax' have one")
-    ax = axes_of(ax)
     # Blue to orange through white, for every kind of colour vision (matplotlib's PuOr).
     image = ax.imshow(matrix, cmap="PuOr_r", vmin=-1.0, vmax=1.0, interpolation="nearest")
     for edge in np.flatnonzero(np.diff(solution.labels[order])) + 0.5:
         ax.axhline(edge, color=BESIDE, linewidth=0.6)
         ax.axvline(edge, color=BESIDE, linewidth=0.6)
-    ax.figure.colorbar(image, ax=ax, label="relaxed y y'")
+    ax.figure.colorbar(image, ax=ax, label="alike (1) or apart (−1)")
     ax.set(xlabel="points by cluster", ylabel="points by cluster")
-    return ax
 
 
-def comparison(compared: Any, ax: Any = None) -> Any:
-    """Draw the value of every row, and down to its certified bound what is not known.
+@picture
+def comparison(compared: Any, ax: Any = None) -> None:
+    """Draw the value of every row, and down to its certified bound what is not known; seeds stand beside one another.
 
     Parameters
     ----------
@@ -277,19 +329,20 @@ def comparison(compared: Any, ax: Any = None) -> Any:
     DeclarationError
         If every combination was refused.
     """
-    solutions = [row.solution for row in compared.rows if row.solution is not None]
-    if not solutions:
+    solved = [row for row in compared.rows if row.solution is not None]
+    if not solved:
         raise DeclarationError("every combination was refused; print the comparison for the reasons")
-    ax = axes_of(ax)
-    _pairs(ax, np.arange(len(solutions)), solutions)
-    ax.set_xticks(range(len(solutions)), [f"{s.relaxation}\n{s.solver}" for s in solutions])
+    names = ["\n".join(fill(part, 18) for part in (row.problem, row.relaxation, row.solver) if part) for row in solved]
+    ticks, seeds = list(dict.fromkeys(names)), max(row.seed for row in solved) + 1
+    positions = [ticks.index(name) + 0.6 * ((row.seed + 0.5) / seeds - 0.5) for name, row in zip(names, solved)]
+    _pairs(ax, np.array(positions), [row.solution for row in solved], wide=max(4.0, 16.0 / seeds))
+    ax.set_xticks(range(len(ticks)), ticks, fontsize="small" if len(ticks) < 6 else "x-small")
     if np.isfinite(compared.bound):
         ax.axhline(compared.bound, linestyle="--", linewidth=0.8, color=COLOURS[1])
-    ax.legend()
-    return ax
 
 
-def path(values: Sequence[float], solutions: Sequence[Any], ax: Any = None, *, name: str = "parameter") -> Any:
+@picture
+def path(values: Sequence[float], solutions: Sequence[Any], ax: Any = None, *, name: str = "parameter") -> None:
     """Draw value and certified bound along values of a parameter.
 
     Parameters
@@ -313,16 +366,14 @@ def path(values: Sequence[float], solutions: Sequence[Any], ax: Any = None, *, n
     """
     if len(values) != len(solutions):
         raise DeclarationError(f"plots.path: {len(values)} values and {len(solutions)} solutions")
-    ax = axes_of(ax)
     _pairs(ax, np.asarray(values, dtype=float), solutions, line="-")
     if min(values) > 0 and max(values) > 10 * min(values):
         ax.set_xscale("log")
     ax.set_xlabel(name)
-    ax.legend()
-    return ax
 
 
-def stability(chosen: Any, ax: Any = None) -> Any:
+@picture
+def stability(chosen: Any, ax: Any = None) -> None:
     """Draw the score and the agreement of two halves against the number of clusters.
 
     Parameters
@@ -334,23 +385,20 @@ def stability(chosen: Any, ax: Any = None) -> Any:
     -------
     matplotlib axes
     """
-    ax = axes_of(ax)
     frame = chosen.to_frame()
     ax.errorbar(frame.clusters, frame.score, frame.deviation, marker="o", color=COLOURS[1], label="score (nats)")
     ax.plot(frame.clusters, frame.agreement, marker="s", color=COLOURS[0], label="agreement (adjusted Rand index)")
     ax.axvline(chosen.clusters, linestyle="--", color=BESIDE, label=f"chosen: {chosen.clusters}")
     ax.set(xlabel="number of clusters", ylabel="stability", xticks=frame.clusters)
-    ax.legend()
-    return ax
 
 
-def _pairs(ax: Any, positions: Any, solutions: Sequence[Any], line: str = "") -> None:
+def _pairs(ax: Any, positions: Any, solutions: Sequence[Any], line: str = "", wide: float = 16.0) -> None:
     """Draw value, bound and the gap between at every position."""
     values, bounds = (np.array([getattr(s, what) for s in solutions]) for what in ("value", "bound"))
     proved = np.isfinite(bounds)
     ax.vlines(positions[proved], bounds[proved], values[proved], color=COLOURS[1], alpha=0.35, linewidth=5)
     ax.plot(positions, values, "o", linestyle=line or "none", color=COLOURS[0], label="value")
-    ax.plot(positions[proved], bounds[proved], "_", markersize=16, linestyle="none", color=COLOURS[1],
+    ax.plot(positions[proved], bounds[proved], "_", markersize=wide, linestyle="none", color=COLOURS[1],
             label="certified bound")
     ax.set_ylabel("objective")
 
@@ -363,35 +411,41 @@ def influences(solution: Any) -> FloatArray:
     solution : Solution
         Of more than 200 columns where its kernel is linear: then the number is |w_j| times the mean deviation.
     """
-    plane = declared(solution, "its points").hyperplane
-    X, linear = plane.X, isinstance(as_kernel(plane.kernel), Linear)
-    if X is None or isinstance(as_kernel(plane.kernel), Precomputed) or not (linear or X.shape[1] <= SHUFFLED):
+    known = declared(solution, "its points")
+    linear = _is_linear(known)
+    if any(plane.X is None or isinstance(as_kernel(plane.kernel), Precomputed) or not (
+            linear or plane.X.shape[1] <= SHUFFLED) for plane in known.planes):
         raise DeclarationError("the influence of columns is known of points of a linear kernel, or of up to "
                                f"{SHUFFLED} columns")
-    n, d = X.shape
-    mean = np.asarray(X.mean(axis=0), dtype=float).reshape(1, d)
+    views, decide = _views(solution)
+    mean = np.concatenate([np.asarray(view.mean(axis=0), dtype=float).ravel() for view in views])
     if linear:
-        steps = np.concatenate([solution.decision_function(mean + np.eye(d)[block]) for block in row_blocks(d, d)])
-        slopes = (steps - solution.decision_function(mean)).reshape(d, -1)
-        if hasattr(X, "tocsc"):  # |x - m| of the entries, and m of the zeros
-            X, m = X.tocsc(), mean[0]
-            entries = np.add.reduceat(np.append(np.abs(X.data - np.repeat(m, np.diff(X.indptr))), 0.0), X.indptr[:-1])
-            entries[np.diff(X.indptr) == 0] = 0.0
-            far = (entries + (n - np.diff(X.indptr)) * np.abs(m)) / n
-        else:
-            far = np.abs(np.asarray(X) - mean).mean(axis=0)
+        slopes = _slopes(decide, mean)
+        far = np.concatenate([_deviations(view, m) for view, m in zip(
+            views, np.split(mean, np.cumsum([view.shape[1] for view in views])[:-1]))])
         return np.asarray(np.linalg.norm(slopes, axis=1) * far)
-    points, found = _dense(X, np.arange(n)[:: max(1, n // DRAWN)]), np.zeros(d)
-    decided = solution.decision_function(points).reshape(len(points), -1)
-    for column in range(d):
+    some = np.arange(len(solution.labels))[:: max(1, len(solution.labels) // DRAWN)]
+    points = _dense([view[some] for view in views])
+    decided, found = decide(points), np.zeros(len(mean))
+    for column in range(len(mean)):
         moved = points.copy()
-        moved[:, column] = mean[0, column]
-        change = solution.decision_function(moved).reshape(len(points), -1) - decided
-        found[column] = np.linalg.norm(change, axis=1).mean()
+        moved[:, column] = mean[column]
+        found[column] = np.linalg.norm(decide(moved) - decided, axis=1).mean()
     return found
 
 
-def features(solution: Any, ax: Any = None, *, names: Sequence[str] | None = None, most: int = 12) -> Any:
+def _deviations(X: Any, mean: FloatArray) -> FloatArray:
+    """Return the mean of |x − m| of every column, of sparse ones by the entries and m of the zeros."""
+    if not hasattr(X, "tocsc"):
+        return np.asarray(np.abs(np.asarray(X) - mean).mean(axis=0))
+    X = X.tocsc()
+    count = np.diff(X.indptr)
+    entries = np.add.reduceat(np.append(np.abs(X.data - np.repeat(mean, count)), 0.0), X.indptr[:-1])
+    return np.asarray((np.where(count, entries, 0.0) + (X.shape[0] - count) * np.abs(mean)) / X.shape[0])
+
+
+@picture
+def features(solution: Any, ax: Any = None, *, names: Sequence[str] | None = None, most: int = 12) -> None:
     """Draw the influence of the columns on the decision values, greatest first: see `influences`.
 
     Parameters
@@ -408,12 +462,12 @@ def features(solution: Any, ax: Any = None, *, names: Sequence[str] | None = Non
     matplotlib axes
     """
     found = influences(solution)
-    named = names if names is not None else solution.column_names or [f"column {j}" for j in range(len(found))]
-    ax = axes_of(ax)
+    own = [name for plane in solution.basis.declaration.planes for name in plane.column_names or ()]
+    named = names if names is not None else own
+    named = named if len(named) == len(found) else [f"column {j}" for j in range(len(found))]
     first = np.argsort(-found, kind="stable")[:most][::-1]
     ax.barh([str(named[j]) for j in first], found[first], color=COLOURS[1])
     ax.set(xlabel="mean change of decision values without it")
-    return ax
 
 
 SOLUTION = {plot.__name__: plot for plot in (margins, profile, boundary, convergence, label_matrix, features)}

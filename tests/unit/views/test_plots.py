@@ -46,7 +46,8 @@ def test_every_picture_goes_where_it_is_sent(mixed):
 @pytest.mark.parametrize("clusters", [2, 3])
 def test_every_point_is_in_the_margins_and_in_the_plane(clusters):
     solution = declared(clusters=clusters)[0].solve("alternating", random_state=0)
-    assert sum(bar.get_height() for bar in solution.plot("margins").patches) == 12
+    curves = [line.get_xydata() for line in solution.plot("margins").lines if len(line.get_xydata()) > 2]
+    assert sum(y.sum() * (x[1] - x[0]) for x, y in (curve.T for curve in curves)) == pytest.approx(1.0, abs=0.02)
     drawn = solution.plot("boundary").collections
     assert sum(len(c.get_offsets()) for c in drawn if c.get_facecolor().size and len(c.get_offsets()) > 0) >= 12
 
@@ -85,6 +86,36 @@ def test_values_and_bounds_are_those_of_the_solutions():
     assert ax.lines[0].get_xdata().tolist() == grid and ax.get_xscale() == "log" and ax.get_xlabel() == "lam"
     ends = compared.rows[0].solution.plot("convergence").lines[-1].get_ydata()
     assert ends[-1] == compared.rows[0].solution.value
+
+
+def test_the_boundary_of_many_columns_parts_the_points_where_their_decision_values_change_sign():
+    problem, _ = declared(6)
+    solution = problem.solve("alternating", random_state=0)
+    ax = solution.plot("boundary")
+    drawn = np.vstack([cloud.get_offsets() for cloud in ax.collections if len(cloud.get_offsets()) > 1])
+    assert np.array_equal(np.sort(np.sign(drawn[:, 0])), np.sort(np.sign(solution.decision)))  # across the weights at 0
+    scaled = np.sort(drawn[:, 0]) * np.linalg.norm(solution.weights)
+    centred = np.sort(solution.decision - solution.decision.mean())
+    assert np.allclose(scaled, centred, atol=1e-6 * np.ptp(centred)) and "near points" not in ax.get_xlabel()
+
+
+def test_every_cluster_of_many_columns_has_a_region_and_the_axes_say_what_it_is():
+    X = 4.0 * np.eye(4)[np.arange(40) % 4] @ rng.normal(size=(4, 6)) + 0.1 * rng.normal(size=(40, 6))
+    y, f = md.Labels(40, clusters=4), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 9 * md.mean(md.hinge(md.margin(y, f)))), [md.sizes(y, 10, 10)])
+    ax = problem.solve("alternating", warm_start=np.arange(40) % 4, random_state=0).plot("boundary")
+    assert "near points" in ax.get_xlabel()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [f"cluster {j}" for j in range(4)]
+
+
+def test_points_of_several_hyperplanes_lie_in_one_plane():
+    y, a = md.Labels(12), md.Hyperplane(2.0 * SIDES[:, None] + rng.normal(size=(12, 2)))
+    b = md.Hyperplane(rng.normal(size=(12, 3)))
+    problem = md.Problem(md.Minimize((md.sq_norm(a) + md.sq_norm(b)) / 2 + 9 * md.mean(md.hinge(y * (a + b)))),
+                         [abs(md.sum(y)) <= 2])
+    solution = problem.solve("alternating", random_state=0)
+    assert solution.plot("boundary").get_xlabel() == "along the weights" and len(md.plots.influences(solution)) == 5
+    assert solution.plot("boundary", X=[rng.normal(size=(4, 2)), rng.normal(size=(4, 3))]).has_data()
 
 
 def test_what_there_is_no_picture_of(mixed, tmp_path):

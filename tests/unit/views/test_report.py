@@ -68,7 +68,7 @@ def test_a_page_needs_nothing_else_and_says_what_is_known(solution, tmp_path):
                  "random_state 7", "tol 1e-06", "lam 3.0", f"margindsl {md.__version__}", "labels are in B",
                  solution.origin["certificate"], *solution.origin["text"].splitlines()[0].split()):
         assert said in page.words, said
-    assert page.tags.count("svg") == 5
+    assert page.tags.count("svg") == 6
     assert not re.search(r"\b(nan|inf)\b", page.words)
     assert {address[1:] for address in page.addresses if address.startswith("#") and "-" not in address} <= set(
         re.findall(r'id="([^"]+)"', (tmp_path / "page.html").read_text(encoding="utf-8")))
@@ -103,9 +103,27 @@ def test_a_comparison_shows_every_row_and_the_best_answer(tmp_path):
     page = Page(tmp_path / "page.html")
     assert all(row.relaxation in page.words for row in table.rows) and "refused" in page.words
     assert f"{table.best().value:.6g}" in page.words and f"{table.bound:.6g}" in page.words
+    assert table.best().bound == table.bound and table.best().verify()  # a bound of another row, with its proof
     nothing = md.compare(problem, ["supervised"])
     nothing.report(tmp_path / "nothing.html")
     assert "refused" in Page(tmp_path / "nothing.html").words
+
+
+def test_a_comparison_of_formulations_over_seeds_has_spread_and_agreement(tmp_path):
+    table = md.compare({"one": problem_of(12), "two": problem_of(12)}, ["alternating", md.SDP(polish="none")], seeds=2)
+    assert len(set(table.agreement().columns)) == 8 and len(table.summary()) == 4
+    frame = table.to_frame()
+    assert np.allclose(frame[["compile", "solve", "polish", "rest"]].sum(axis=1), frame.seconds)
+    table.report(tmp_path / "page.html", title="Two formulations")
+    words = Page(tmp_path / "page.html").words
+    assert all(said in words for said in ("Two formulations", "sdp(polish='none')", "value std", "adjusted Rand"))
+    assert len(table.plot().get_xticks()) == 4
+
+
+def test_a_page_takes_a_title_classes_and_names_of_columns(solution, tmp_path):
+    solution.report(tmp_path / "page.html", title="Flowers", truth=["a", "b"] * 10, names=["petal", "sepal"])
+    words = Page(tmp_path / "page.html").words
+    assert all(said in words for said in ("Flowers", "class a", "accuracy", "petal", "sepal"))
 
 
 def test_many_points_are_sampled(tmp_path):
