@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import ttest_rel
 
 from margindsl.errors import DeclarationError
+from margindsl.metrics import clustering_accuracy
 
 PAPERS = Path(__file__).parents[1] / "examples" / "papers"
 MODULES = ("data", "protocols", "baselines", "methods", "cells", "tables", "reproduce")
@@ -78,6 +79,14 @@ def test_baselines_keep_links(papers):
     free = papers.baselines.pc_kmeans(data.X, 2, wrong, (), 0.0, rng)
     paid = papers.baselines.pc_kmeans(data.X, 2, wrong, (), 100.0, rng)
     assert any(free[i] != free[j] for i, j in wrong) and all(paid[i] == paid[j] for i, j in wrong)
+    sent = papers.baselines.lcvqe(data.X, 2, (), pairs[same][:2], rng)
+    assert all(sent[i] != sent[j] for i, j in pairs[same][:2])
+    data.X[:, 1] = 4.0 * rng.normal(size=200)  # a column that neither links nor classes ask for
+    links = data.X, 2, pairs[same], pairs[~same], 0.1, rng
+    assert clustering_accuracy(data.classes, papers.baselines.kmeans(data.X, 2, rng)) < 0.8
+    for found in (papers.baselines.mpc_kmeans(*links), papers.baselines.dcc(*links, steps=100),
+                  papers.baselines.mpc_kmeans(*links, full=True, penalties=False)):
+        assert clustering_accuracy(data.classes, found) > 0.9
     with pytest.raises(DeclarationError, match="must-links tie together"):
         papers.baselines.cop_kmeans(data.X, 2, [(0, 1)], [(1, 0)], rng)
 

@@ -1,4 +1,4 @@
-"""Plain methods to stand beside: k-means, spectral clustering, and k-means under links."""
+"""Plain methods to stand beside: k-means, spectral clustering, k-means under links, learned metrics and networks."""
 
 from __future__ import annotations
 
@@ -136,6 +136,176 @@ def pc_kmeans(X: Array, clusters: int, must: Any, cannot: Any, weight: float, rn
         if cost < least:
             best, least = found, cost
     return best
+
+
+def lcvqe(X: Array, clusters: int, must: Any, cannot: Any, rng: np.random.Generator, starts: int = 10) -> Array:
+    """Return the labels of LCVQE: k-means in which a broken link costs distances of its points to two centres.
+
+    A must-link between two nearest centres is kept at one of them, or broken: then either point draws the centre of the
+    other with weight ½. A cannot-link inside a cluster sends the farther point to its next centre, which costs
+    less than to break it.
+
+    References
+    ----------
+    D. Pelleg, D. Baras (2007). K-means with large and noisy constraint sets.
+    """
+    must, cannot = (np.asarray(pairs, dtype=int).reshape(-1, 2) for pairs in (must, cannot))
+    best, least = np.zeros(len(X), dtype=int), np.inf
+    for _ in range(starts):
+        centres, before = X[rng.choice(len(X), clusters, replace=False)], None
+        for _ in range(ROUNDS):
+            # 1. Every point to its nearest centre, then link by link the cheapest of the three choices.
+            half = 0.5 * cdist(X, centres, "sqeuclidean")
+            labels, cost, extra = half.argmin(axis=1), 0.0, np.zeros((len(X), clusters))  # weights beside the labels
+            for i, j in must:
+                g, h = labels[i], labels[j]
+                if g != h:
+                    crossed = 0.5 * (half[j, g] + half[i, h])
+                    choices = (half[i, g] + half[j, h] + crossed, half[i, g] + half[j, g], half[i, h] + half[j, h])
+                    choice = int(np.argmin(choices))
+                    if choice:
+                        labels[i] = labels[j] = (g, h)[choice - 1]
+                    else:
+                        extra[j, g], extra[i, h], cost = extra[j, g] + 0.5, extra[i, h] + 0.5, cost + crossed
+            for i, j in cannot:
+                g = labels[i]
+                if g == labels[j] and clusters > 1:
+                    far = i if half[i, g] >= half[j, g] else j
+                    labels[far] = np.where(np.arange(clusters) == g, np.inf, half[far]).argmin()
+            # 2. Centres are the weighted means of what was assigned to them and of what draws them.
+            weights = np.eye(clusters)[labels] + extra
+            cost += float(half[np.arange(len(X)), labels].sum())
+            sizes = weights.sum(axis=0)[:, None]
+            centres = np.where(sizes > 0, weights.T @ X / np.maximum(sizes, 1e-300), centres)
+            if np.array_equal(labels, before):
+                break
+            before = labels
+        if cost < least:
+            best, least = labels, cost
+    return best
+
+
+def mpc_kmeans(X: Array, clusters: int, must: Any, cannot: Any, weight: float, rng: np.random.Generator,
+               full: bool = False, penalties: bool = True, starts: int = 5) -> Array:
+    """Return the labels of MPCKMeans: k-means with a metric A learned from the clusters and the links they break.
+
+    min Σ‖x_i − μ_{y_i}‖²_A − n log det A + w Σ ‖x_i − x_j‖²_A over broken must-links + w Σ (D² − ‖x_i − x_j‖²_A) over
+    broken cannot-links, D the largest distance. A is diagonal, or full; without penalties the links shape the metric,
+    and the points follow their centres: MKMeans. A is taken from a scatter with a hundredth of its mean variance added.
+
+    References
+    ----------
+    M. Bilenko, S. Basu, R. Mooney (2004). Integrating constraints and metric learning in semi-supervised clustering.
+    """
+    X = X - X.mean(axis=0)
+    if full:  # the directions that the points have
+        left, values, _ = np.linalg.svd(X, full_matrices=False)
+        X = left[:, values > 1e-9 * values[0]] * values[values > 1e-9 * values[0]]
+    n, d = X.shape
+    links = np.vstack([np.asarray(pairs, dtype=int).reshape(-1, 2) for pairs in (must, cannot)])
+    together = np.arange(len(links)) < len(must)
+    group = connected_components(adjacency(n, must), directed=False)[1]
+    large = np.argsort(-np.bincount(group), kind="stable")[:clusters]
+    large = large[np.bincount(group)[large] > 1]
+    linked = np.unique(links) if penalties else np.zeros(0, dtype=int)
+    best, least = np.zeros(n, dtype=int), np.inf
+    for start in range(starts):
+        chosen = large if start % 2 == 0 else large[:0]
+        rest = X[rng.choice(n, clusters - len(chosen), replace=False)]
+        centres, labels = np.vstack([*(X[group == g].mean(axis=0) for g in chosen), rest]), None
+        root, logdet = np.eye(d) / np.sqrt(X.var(axis=0).mean()), 0.0
+        for _ in range(ROUNDS):
+            # 1. Distances and prices of links in the metric A = root rootᵀ; linked points in turn, given the others.
+            Z = X @ root
+            distances = cdist(Z, centres @ root, "sqeuclidean")
+            lengths = np.sum((Z[links[:, 0]] - Z[links[:, 1]])**2, axis=1)
+            widest = (2.0 * np.linalg.norm(Z, axis=1).max())**2  # points lie about the origin
+            price = weight * np.where(together, lengths, widest - lengths)
+            found, sign = np.argmin(distances, axis=1), np.where(together, -price, price)
+            pull = sp.coo_array((np.r_[sign, sign], (links.T.ravel(), links[:, ::-1].T.ravel())), shape=(n, n)).tocsr()
+            if labels is not None:
+                found[linked] = labels[linked]
+            for i in rng.permutation(linked):
+                costs, part = distances[i].copy(), slice(pull.indptr[i], pull.indptr[i + 1])
+                np.add.at(costs, found[pull.indices[part]], pull.data[part])
+                found[i] = int(np.argmin(costs))
+            broken = (found[links[:, 0]] == found[links[:, 1]]) != together
+            cost = float(distances[np.arange(n), found].sum() - n * logdet + price[broken].sum())
+            if np.array_equal(found, labels):
+                break
+            labels, centres = found, _means(X, found, centres)
+            # 2. The metric: n times the inverse of the scatter, and of the links that are broken.
+            spread, apart = X - centres[found], X[links[:, 0]] - X[links[:, 1]]
+            signs = weight * np.where(together, 1.0, -1.0) * broken
+            if full:
+                scatter = spread.T @ spread + (apart.T * np.maximum(signs, 0.0)) @ apart
+                values, vectors = np.linalg.eigh(scatter / n)
+            else:
+                values = (np.square(spread).sum(axis=0) + signs @ np.square(apart)) / n
+                vectors = np.eye(d)
+            values = np.maximum(values, 0.0) + 1e-2 * max(float(np.maximum(values, 0.0).mean()), 1e-12)
+            root, logdet = vectors / np.sqrt(values), -float(np.log(values).sum())
+        if cost < least:
+            best, least = found, cost
+    return best
+
+
+def dcc(X: Array, clusters: int, must: Any, cannot: Any, weight: float, rng: np.random.Generator,
+        hidden: int = 64, code: int = 10, steps: int = 300) -> Array:
+    """Return the labels of deep constrained clustering: an autoencoder whose codes are clustered, under links.
+
+    Codes z of one hidden layer; soft clusters q_ic ∝ 1 / (1 + ‖z_i − μ_c‖²); the loss is the mean squared error of the
+    reconstruction + KL(p‖q) to the sharpened p ∝ q²/Σ_i q + w times the means of −log Σ_c q_ic q_jc over must-links and
+    of −log(1 − Σ_c q_ic q_jc) over cannot-links, by Adam. The networks of the paper have four layers and batches.
+
+    References
+    ----------
+    H. Zhang, S. Basu, I. Davidson (2019). A framework for deep constrained clustering.
+    """
+    X = (X - X.mean(axis=0)) / max(float(X.std()), 1e-12)
+    (n, d), code = X.shape, min(code, X.shape[1])
+    sizes = ((d, hidden), (hidden, code), (code, hidden), (hidden, d))
+    net = [part for a, b in sizes for part in (rng.normal(size=(a, b)) / np.sqrt(a), np.zeros(b))]
+    pairs = [np.asarray(links, dtype=int).reshape(-1, 2) for links in (must, cannot)]
+    centres, z, q = np.zeros((clusters, code)), X, X
+    moments: list[Array] = []
+    for step in range(2 * steps):
+        if step == steps:  # the codes of the autoencoder alone are where the clusters begin
+            centres = KMeans(clusters, n_init=10, random_state=int(rng.integers(2**31 - 1))).fit(z).cluster_centers_
+        # 1. Forward: codes z, reconstruction, soft clusters q.
+        W1, b1, W2, b2, W3, b3, W4, b4 = net
+        inner = np.tanh(X @ W1 + b1)
+        z = inner @ W2 + b2
+        outer = np.tanh(z @ W3 + b3)
+        error = 2.0 * (outer @ W4 + b4 - X) / X.size
+        back = (error @ W4.T) * (1.0 - outer**2)
+        dz, dcentres = back @ W3.T, np.zeros_like(centres)
+        if step >= steps:
+            near = 1.0 / (1.0 + cdist(z, centres, "sqeuclidean"))
+            q = near / near.sum(axis=1, keepdims=True)
+            # 2. Derivatives in the logarithms of the 1 / (1 + ‖z − μ‖²), from there in the codes and the centres.
+            sharp = q**2 / q.sum(axis=0)
+            slope, dq = (q - sharp / sharp.sum(axis=1, keepdims=True)) / n, np.zeros_like(q)
+            for (i, j), apart in ((pairs[0].T, False), (pairs[1].T, True)):
+                if len(i):
+                    share = np.sum(q[i] * q[j], axis=1, keepdims=True)
+                    factor = 1.0 / np.maximum(1.0 - share, 1e-6) if apart else -1.0 / np.maximum(share, 1e-6)
+                    np.add.at(dq, i, weight / len(i) * factor * q[j])
+                    np.add.at(dq, j, weight / len(i) * factor * q[i])
+            slope += q * (dq - np.sum(q * dq, axis=1, keepdims=True))
+            force = -2.0 * slope * near
+            dz = dz + force.sum(axis=1, keepdims=True) * z - force @ centres
+            dcentres = force.sum(axis=0)[:, None] * centres - force.T @ z
+        # 3. Backward, and a step of Adam.
+        first = (dz @ W2.T) * (1.0 - inner**2)
+        slopes = [X.T @ first, first.sum(axis=0), inner.T @ dz, dz.sum(axis=0), z.T @ back, back.sum(axis=0),
+                  outer.T @ error, error.sum(axis=0), dcentres]
+        moments = moments or [np.zeros((2, *np.shape(g))) for g in slopes]
+        for variable, slope, moment in zip([*net, centres], slopes, moments):
+            moment[0], moment[1] = 0.9 * moment[0] + 0.1 * slope, 0.999 * moment[1] + 0.001 * slope**2
+            mean, square = moment[0] / (1 - 0.9**(step + 1)), moment[1] / (1 - 0.999**(step + 1))
+            variable -= 3e-3 * mean / (np.sqrt(square) + 1e-8)
+    return np.asarray(q.argmax(axis=1))
 
 
 def _means(X: Array, labels: Array, before: Array) -> Array:

@@ -64,12 +64,20 @@ def _lapsvm(task: Task) -> md.Problem:
     return md.recipes.lapsvm(task.X, task.known, gamma_A=weight, kernel=task.kernel)
 
 
+def _weighted(function: Callable[..., Any], **more: bool) -> Callable[[Task], Any]:
+    """Return what clusters under links of a weight that the grid gives."""
+    return lambda t: function(t.X, t.clusters, t.must, t.cannot, t.setting["weight"], t.rng, **more)
+
+
 # From a task to a problem, or to the labels of a baseline; the relaxation, where it is not the recipe's.
 CALLS: dict[str, tuple[Callable[[Task], Any], Any]] = {
     "kmeans": (lambda t: baselines.kmeans(t.X, t.clusters, t.rng), None),
     "spectral": (lambda t: baselines.spectral(t.X, t.clusters, t.setting["width"], t.rng), None),
     "cop_kmeans": (lambda t: baselines.cop_kmeans(t.X, t.clusters, t.must, t.cannot, t.rng), None),
-    "pc_kmeans": (lambda t: baselines.pc_kmeans(t.X, t.clusters, t.must, t.cannot, t.setting["weight"], t.rng), None),
+    "lcvqe": (lambda t: baselines.lcvqe(t.X, t.clusters, t.must, t.cannot, t.rng), None),
+    **{name: (_weighted(function, **more), None) for name, function, more in (
+        ("pc_kmeans", baselines.pc_kmeans, {}), ("mpc_kmeans", baselines.mpc_kmeans, {}), ("dcc", baselines.dcc, {}),
+        ("mk_means", baselines.mpc_kmeans, {"full": True, "penalties": False}))},
     **{name: (_recipe(name, **BALANCE), None) for name in ("mmc", "itersvr", "lgmmc")},
     **{name: (_recipe(name, **BOUND), None) for name in ("gmmc", "cpmmc")},
     **{name: (_recipe(name), None) for name in ("skmmc", "skmmc_v2")},

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     protocol, folder = PROTOCOLS[arguments.paper], Path(arguments.output or f"reproduce-{arguments.paper}")
     extent = "quick" if arguments.quick else arguments.grid
     folder.mkdir(parents=True, exist_ok=True)
-    parts = list(planned(protocol, _split(arguments.sets), arguments.data))
+    parts = list(planned(protocol, _split(arguments.sets), _split(arguments.conditions), arguments.data))
     cells = dict(cells_of(protocol, parts, arguments, extent))
     records = read_journal(folder / "cells.jsonl")
     # Failures are tried again, and so is what a shorter time limit cut off.
@@ -82,11 +82,12 @@ def run(arguments: argparse.Namespace) -> int:
     return code or int("best" not in table or table["best"].isna().all())
 
 
-def planned(protocol: Protocol, names: list[str] | None, directory: str | None) -> Iterator[Part]:
+def planned(protocol: Protocol, names: list[str] | None, conditions: list[str] | None, directory: str | None
+            ) -> Iterator[Part]:
     """Yield the sets of a run; what cannot be had is marked as skipped."""
     printed = printed_table(protocol.paper).drop_duplicates(["condition", "dataset"])
     sizes = printed.set_index(["condition", "dataset"]).n
-    for condition, name in protocol.resolve(names):
+    for condition, name in protocol.resolve(names, conditions):
         try:
             data, note = load_for(protocol.paper, name, directory, protocol.scale)
         except MissingDataError as error:
@@ -154,6 +155,8 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--data", metavar="DIR", help="directory of name.csv.gz, .csv (header f0,...,label) or .npz "
                        "(X, y); sets that are not there are asked of OpenML")
     found.add_argument("--sets", metavar="A,B,...", help="data sets as printed (default all of the paper)")
+    found.add_argument("--conditions", metavar="A,B,...", help="parts of the experiment (default those with printed "
+                       "figures)")
     found.add_argument("--methods", metavar="A,B,...", help="methods as printed (default all that are run)")
     found.add_argument("--jobs", type=_count, default=1, metavar="N", help="processes (default 1)")
     found.add_argument("--grid", choices=EXTENTS, default="full",
