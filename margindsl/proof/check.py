@@ -97,14 +97,17 @@ class LabelSet:
             -1, len(self.z))
         size, exact = np.abs(p.bound_weights).sum(1), np.all(p.bound_weights % 1 == 0, axis=1)  # sums of whole numbers
         self.slack = np.minimum(2 * (p.n + 8) * EPS * size, np.where(exact & (size <= 2**53), 0.25, np.inf))
+        own, here = self.sums * (self.z < 0), self.sums @ self.own[self.z]
+        for i, s in ((i, s) for i in np.flatnonzero(exact) for s in (1, -1)):  # links make sums alike
+            limits = np.where(exact & np.all(own == s * own[i], axis=1), s * (ends[::s, [i]] - here[i]) + here, ends)
+            p.bound_lower, p.bound_upper = np.maximum(p.bound_lower, limits[0]), np.minimum(p.bound_upper, limits[1])
         self.least = np.maximum(p.at_least, p.n - p.at_most.sum() + p.at_most)  # what the others leave
         self.most = np.minimum(p.at_most, p.n - p.at_least.sum() + p.at_least)
         self.groups = gathered(self.component, p.group_weights.T, len(self.sizes)).T  # of several clusters alone
         need(self.k > 2 or not len(self.groups) + len(p.barred_index), "labels of two clusters have no groups")
-        alike = all(np.ptp(limits, axis=-1).max(initial=0) == 0 for limits in (
-            self.least, self.most, p.group_least, p.group_most)) and not len(p.barred_index)
-        self.is_symmetric = (np.all(self.z < 0) and np.all(ends.sum(axis=0) == 0) and alike
-                             and np.all(p.decision_lower == -p.decision_upper))
+        alike = [np.ptp(x, axis=-1).max(initial=0) == 0 for x in (self.least, self.most, p.group_least, p.group_most)]
+        self.is_symmetric = all([*alike, not len(p.barred_index), np.all(self.z < 0), np.all(ends.sum(axis=0) == 0),
+                                 np.all(p.decision_lower == -p.decision_upper)])
 
     def turned(self, labels: Any, points: Any) -> Any:
         """Return labels of points as those of their components, and the other way round."""
@@ -216,14 +219,14 @@ class Proof(SimpleNamespace):
             value=number(header["value"], high=math.inf), bound=number(header["bound"], -math.inf))
         self.singer = self.coding == "crammer-singer"
         self.group, self.linear = (number(x, 0.0) for x in header.get("gauge", [0.0, 0.0]))
-        known = "block" in found or not self.group + self.linear
-        need(known and self.ridge + self.linear > 0 and self.group <= self.ridge, "the norm has no such weights")
+        known = ("block" in found or not self.group + self.linear) and self.group <= self.ridge
+        need(known and self.ridge + self.linear > 0, "the norm has no such weights")
         fair = isinstance(self.free_bias, bool) and isinstance(self.state, str) and self.bias.shape in ((), (k,))
         need(fair, "the header contradicts itself")
         ones = "phi" not in found or np.all(self.phi[:, -1:] == 1)
         need(ones or not self.free_bias, "the features have no column of ones for the bias")
-        need(len(self.pairs) == 1 or not np.any(self.bare), "losses by label are of two clusters")
-        need(len(self.pairs) == 1 or np.all(self.decision_lower == -self.decision_upper), "differences have no sign")
+        fair = not np.any(self.bare) and np.array_equal(self.decision_lower, -self.decision_upper)
+        need(len(self.pairs) == 1 or fair, "several clusters have no losses by label, and differences no sign")
 
     @staticmethod
     def cast(name: str, mark: str, x: Any, lengths: dict[str, int]) -> Any:

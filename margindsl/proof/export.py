@@ -267,15 +267,21 @@ def _bound_multipliers(B: LabelSet, dual: dict[str, Any]) -> tuple[FloatArray, F
     sums = np.array([np.bincount(component, sign * w, count) for w in B.rows[:len(B.sums) or 1]])
     known = np.unique(component[dual["decided"]])
     position = known[0] if len(known) else count - 1 if count > component.max() + 1 else -1
-    free = np.arange(count) != position
+    free, far = np.arange(count) != position, np.multiply.outer([-1, 1], (B.z < 0) @ np.abs(B.sums).T)
+    ends = np.clip([B.p.bound_lower, B.p.bound_upper], *(B.sums @ B.own[B.z] + far))
+    ends = np.column_stack([ends, np.zeros(2)])  # of several clusters there is the sum of all codes alone
     for v, multiplier in zip(dual["vectors"].T, dual["kappa"].T):
         alpha = sums[:, free] @ v[free] / np.maximum(np.sum(sums[:, free] ** 2, axis=1), 1e-300)
         if not np.any(multiplier > 0) or not len(alpha):
             continue
-        j = int(np.argmin(np.abs(v[free] - alpha[:, None] * sums[:, free]).sum(axis=1)))
-        if alpha[j] != 0:
+        off = np.abs(v[free] - alpha[:, None] * sums[:, free]).sum(axis=1)
+        near = (off <= off.min() + 1e-9 * np.abs(v).sum()) & (alpha != 0)
+        middle = 0 * off if position < 0 else sums[:, position] - np.divide(v[position], alpha, out=0 * off, where=near)
+        reach = np.where(near, np.abs(alpha) * np.abs(ends[:, :len(sums)] - middle).max(axis=0), np.inf)
+        if near.any():  # of bounds that links make alike the one that holds closest
+            j = int(np.argmin(reach))
             kappa[:, j] += multiplier * alpha[j] ** 2
-            middles[j:j + 1] = sums[j, position] - v[position] / alpha[j] if position >= 0 else 0.0
+            middles[j:j + 1] = middle[j]
     return kappa, middles
 
 

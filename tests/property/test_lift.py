@@ -264,3 +264,13 @@ def test_what_is_refused():
     for relaxation in ("sdp", "weight-lifting"):
         with pytest.raises(RefusalError, match=f"free bias makes {relaxation} trivial"):
             declared(bias=True).solve(relaxation)
+
+
+def test_bounds_that_links_make_alike_prove_what_both_say():
+    """Of one whole sum within -3..3 and below -2 the proof knows that it is -2."""
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    y, f = md.Labels(6), md.Hyperplane(X, bias="penalised")
+    loose, tight, near = abs(md.sum(y)) <= 3, md.count(y[2:] == 1) <= 1, md.sum(y[2:]) == -2
+    found = [md.Problem(md.Minimize(md.sq_norm(f) / 2 + 4 * md.mean(md.hinge(y * f))), [y[0] != y[1], *rules]).solve(
+        "sdp", random_state=0) for rules in ([loose, tight], [tight, loose], [near])]
+    assert all(s.verify() and s.bound == pytest.approx(found[2].bound, rel=1e-5) for s in found)
