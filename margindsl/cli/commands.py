@@ -102,7 +102,7 @@ def cluster(arguments: argparse.Namespace) -> int:
         if not arguments.quiet:
             sizes = ", ".join(f"{count} in {number}" for number, count in enumerate(np.bincount(model.labels_)))
             held = int(model.held_.sum())
-            lines = [f"{n} points, {X.shape[1]} columns: {sizes}",
+            lines = [f"{n} points, {X.shape[1]} column{'s' * (X.shape[1] != 1)}: {sizes}",
                      *([f"{held} of them kept there by sizes, links or known labels"] if held else []),
                      *([] if truth is None else [table_of(truth, model.labels_)])]
             parts.callback(print, "\n".join(lines), file=sys.stderr)

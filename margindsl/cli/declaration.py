@@ -6,6 +6,7 @@ import argparse
 import inspect
 import math
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -65,10 +66,11 @@ def read_points(arguments: argparse.Namespace) -> tuple[Any, list[str] | None]:
         called = name or list(frame.columns).index(name)  # a column without a name by its number
         print(f"margindsl: warning: column {name!r} numbers the rows and is used as a feature; --drop {called} leaves "
               f"it out, --index {called} takes it for the names of the rows", file=sys.stderr)
-    return points_of_columns(features, arguments, source), None if truth is None else classes(frame, truth, source)
+    X = points_of_columns(features, arguments, source, list(frame.columns))
+    return X, None if truth is None else classes(frame, truth, source)
 
 
-def points_of_columns(features: pd.DataFrame, arguments: argparse.Namespace, source: str) -> Any:
+def points_of_columns(features: pd.DataFrame, arguments: argparse.Namespace, source: str, known: Sequence[str]) -> Any:
     """Return the points of a table of features; sparse ones stay so. What was done is put into the arguments."""
     table = arguments.table = {"given": list(features.columns)}
     if all(isinstance(kind, pd.SparseDtype) for kind in features.dtypes):
@@ -77,14 +79,12 @@ def points_of_columns(features: pd.DataFrame, arguments: argparse.Namespace, sou
                                    "it out")
         return features.sparse.to_coo().tocsr()
     if arguments.one_hot:
-        features = one_hot(features, source)
+        features = one_hot(features)
     table["columns"] = list(features.columns)
     if arguments.missing != "error":
         table["fill"] = fills(features, arguments.missing)
         features = filled(features, table["fill"])
-    advice = ("; leave it out with --drop {column}, or name it with --truth if it holds the classes"
-              if len(features.columns) > 1 else "; no other column is left as a feature")
-    X = numbers(features, source, advice)
+    X = numbers(features, source, known)
     table["scale"] = None if arguments.scale == "none" else [part.tolist() for part in scales(X, arguments.scale)]
     return scaled(X, table["scale"])
 

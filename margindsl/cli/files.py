@@ -26,7 +26,11 @@ POINTS, CLASSES = ("X", "data", "points"), ("y", "labels", "label", "target")  #
 READ = "data", "labels", "known", "must_link", "cannot_link", "links", "file"  # arguments that name files
 SPARSE = (".svm", ".libsvm", ".svmlight")
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
-MISSING = {"", "na", "n/a", "nan", "null", "none", "<na>", "?"}  # cells that hold nothing, in any case
+FOREIGN = (".xlsx", ".xls", ".ods", ".json", ".parquet", ".feather", ".arff", ".mat", ".pkl", ".h5")
+MISSING = {"", "na", "n/a", "nan", "null", "none", "<na>", "?", "-", "."}  # cells that hold nothing, in any case
+TOO_LARGE = 1e150  # its square is no number
+DECIMAL, POINT = r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?", r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?"
+DATE = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*"
 WRITTEN = "output", "report", "save"
 
 
@@ -36,8 +40,11 @@ def read_frame(source: str, row: str = "one point a row", names: Sequence[str] =
     A path, or ``-`` for standard input, which is CSV; `row` is what is expected, for messages. Cells of CSV stay text.
     A first row that holds one of `names` is no header.
     """
+    path = Path(source)
+    suffix = (Path(path.stem) if path.suffix.lower() in PACKED else path).suffix.lower()
+    if suffix in FOREIGN:
+        raise DeclarationError(f"{source}: files of the ending {suffix} are not read; save the table as CSV")
     try:
-        suffix = suffix_of(source)
         if suffix in (".npy", ".npz"):
             frame = _of_arrays(source)
         elif suffix in SPARSE:
@@ -53,16 +60,14 @@ def read_frame(source: str, row: str = "one point a row", names: Sequence[str] =
     except UnicodeDecodeError:
         raise DeclarationError(f"cannot read {source}: not UTF-8 text; save it as CSV in UTF-8") from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:  # those of pandas and numpy among them
-        raise DeclarationError(f"cannot read {source}: it holds no table, expected {row} ({error})") from None
+        text = str(error).strip().removeprefix("Error tokenizing data. C error: ")
+        text += "; put ; between columns of decimal commas, and quotes around commas in words" * ("fields in" in text)
+        raise DeclarationError(f"cannot read {source}: it holds no table, expected {row} ({text})") from None
     if frame.empty:
         raise DeclarationError(f"{source} is empty; expected {row}")
-    return frame.set_axis(frame.columns.astype(str), axis=1)
-
-
-def suffix_of(source: str) -> str:
-    """Return the ending of a file's name, that of its compression left out."""
-    path = Path(source)
-    return (Path(path.stem) if path.suffix.lower() in PACKED else path).suffix.lower()
+    names = list(frame.columns.astype(str))
+    return frame.set_axis([f"{name} ({names[:k].count(name) + 1})" if names.count(name) > 1 else name
+                           for k, name in enumerate(names)] if len(set(names)) < len(names) else names, axis=1)
 
 
 def _of_arrays(source: str) -> pd.DataFrame:
@@ -77,17 +82,29 @@ def _of_arrays(source: str) -> pd.DataFrame:
 
 
 def _of_text(source: str, names: Sequence[str] = ()) -> pd.DataFrame:
-    """Return CSV with commas, semicolons or tabs; a first row without any number is the header."""
+    """Return CSV with commas, semicolons, tabs, bars or blanks; a first row without any number is the header."""
     stream: Any = io.StringIO(sys.stdin.read()) if source == "-" else source
     options: dict[str, Any] = {"header": None, "dtype": str, "encoding": "utf-8-sig", "keep_default_na": False,
                                "skipinitialspace": True}
-    first = str(pd.read_csv(stream, sep="\x01", nrows=1, quoting=3, **options).iat[0, 0])
+    first, *rest = pd.read_csv(stream, sep="\x01", nrows=2, quoting=3, **options)[0].astype(str)
     if source == "-":
         stream.seek(0)
-    frame = pd.read_csv(stream, sep=max((",", ";", "\t"), key=first.count), **options)
+    sep = max((",", ";", "\t", "|"), key=first.count)
+    if sep not in first and 1 < len(first.split()) == len(rest[0].split() if rest else ()):
+        sep = r"\s+"
+    frame = pd.read_csv(stream, sep=sep, **options)
+    if sep != ",":  # decimal commas, where no number has a point
+        comma, point = (frame.apply(lambda own, form=form: own.str.fullmatch(form)) for form in (DECIMAL, POINT))
+        if comma.to_numpy().any() and not point.to_numpy().any():
+            frame = frame.mask(comma, frame.apply(lambda own: own.str.replace(",", ".")))
     numeric = frame.apply(pd.to_numeric, errors="coerce").notna().to_numpy()
     if not numeric[0].any() and not set(frame.iloc[0].str.strip()) & set(names):
-        return frame.iloc[1:].set_axis(frame.iloc[0].str.strip(), axis=1).reset_index(drop=True)
+        frame = frame.iloc[1:].set_axis(frame.iloc[0].str.strip(), axis=1).reset_index(drop=True)
+        return frame.loc[:, (frame.columns != "") | (frame != "").any().to_numpy()]  # what ends lines is no column
+    if not names and len(frame) > 4 and frame.iloc[0].str.fullmatch(r"\d+").all() and not (
+            frame.iloc[1:].apply(lambda own: own.str.fullmatch(r"\d+")).to_numpy().any()):
+        print(f"margindsl: warning: the first row of {source} holds whole numbers alone and is read as a point; a "
+              "header has a word in every column", file=sys.stderr)
     odd = np.flatnonzero(~numeric[0] & numeric[1:].any(axis=0))
     if len(odd) and not names:
         raise ValueError(
@@ -99,8 +116,6 @@ def _of_text(source: str, names: Sequence[str] = ()) -> pd.DataFrame:
 def column(frame: pd.DataFrame, name: str, source: str) -> int:
     """Return the number of a column given by name or number."""
     names = list(frame.columns)
-    if names.count(name) > 1:
-        raise DeclarationError(f"{source}: two columns are called {name!r}; give the column's number")
     if name in names:
         return names.index(name)
     if name.isdecimal() and int(name) < len(names):
@@ -123,7 +138,7 @@ def fills(frame: pd.DataFrame, how: str) -> dict[str, str]:
     found = {}
     for name, own in frame.items():
         rest = own[~_lost(own)]
-        values = pd.to_numeric(rest, errors="coerce")
+        values = numeric(rest)
         middle = {"zero": lambda own: 0.0, "mean": pd.Series.mean, "median": pd.Series.median}[how]
         if len(rest):
             found[str(name)] = str(rest.mode().iat[0]) if values.isna().any() else repr(float(middle(values)))
@@ -139,15 +154,19 @@ def _lost(own: pd.Series) -> Any:
     return own.astype(str).str.strip().str.lower().isin(MISSING)
 
 
-def one_hot(frame: pd.DataFrame, source: str) -> pd.DataFrame:
-    """Return a table whose columns of words are columns of 0 and 1, one a word."""
-    is_number = frame.apply(lambda own: pd.to_numeric(own[~_lost(own)], errors="coerce").notna().all())
-    words = list(frame.columns[~is_number])
-    for name in words:
-        count = frame[name].nunique()
-        if count > max(20, len(frame) // 2) or (count == len(frame) > 4):
-            raise DeclarationError(f"{source}: column {name!r} has {count} different words in {len(frame)} rows, too "
-                                   f"many for --one-hot; leave it out with --drop {name}, or name rows --index {name}")
+def numeric(own: pd.Series) -> pd.Series:
+    """Return a column as numbers, of one that holds true and false alone 1 and 0; what is none is missing."""
+    values = pd.to_numeric(own, errors="coerce")
+    if len(own) and values.isna().all():
+        truths = own.astype(str).str.strip().str.lower().map({"true": 1.0, "false": 0.0})
+        return values if truths.isna().any() else truths
+    return values
+
+
+def one_hot(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose columns of few words are columns of 0 and 1, one a word."""
+    words = [name for name, own in frame.items() if not numeric(own[~_lost(own)]).notna().all()
+             and own.nunique() <= max(20, len(frame) // 2) and not own.nunique() == len(frame) > 4]
     return pd.get_dummies(frame, columns=words, prefix_sep="=", dtype=float) if words else frame
 
 
@@ -165,19 +184,43 @@ def numbering(frame: pd.DataFrame) -> list[str]:
     return found
 
 
-def numbers(frame: pd.DataFrame, source: str, advice: str = "") -> FloatArray:
-    """Return a frame as finite numbers (rows, columns); the first cell that is none is named, `advice` may name it."""
-    values = frame.apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-    wrong = np.argwhere(~np.isfinite(values))
+def numbers(frame: pd.DataFrame, source: str, known: Sequence[str] = ()) -> FloatArray:
+    """Return a frame as finite numbers (rows, columns); the first cell that is none is named.
+
+    Where it has features of a file, `known` are all columns of that: then what to do is said as well.
+    """
+    values = frame.apply(numeric).to_numpy(dtype=float, na_value=np.nan)
+    wrong = np.argwhere(~(np.abs(values) < (TOO_LARGE if known else np.inf)))
     if len(wrong):
         row, at = wrong[np.argmin(wrong[:, 1])]
         cell, name = frame.iat[row, at], frame.columns[at]
-        if advice and str(cell).strip().lower() in MISSING:
-            advice += "; --missing median fills what is missing"
         shown = "an empty cell" if str(cell).strip() == "" else repr(getattr(cell, "item", lambda: cell)())
-        raise DeclarationError(f"{source}: column {name!r} holds {shown} (row {row + 1}), expected finite numbers"
-                               + advice.format(column=name))
+        limit = f" below {TOO_LARGE:g}" if np.isfinite(values[row, at]) else ""
+        limit += _advice(frame.iloc[:, at], str(cell), known) if known else ""
+        raise DeclarationError(
+            f"{source}: column {name!r} holds {shown} (row {row + 1}), expected finite numbers{limit}")
     return values
+
+
+def _advice(own: pd.Series, cell: str, known: Sequence[str]) -> str:
+    """Return what to do about a column of features that holds a cell that is no number."""
+    called, rest = own.name or list(known).index(own.name), own[~_lost(own)].astype(str).str.strip()
+    words, n = rest.nunique(), len(own)
+    leave = f"leave it out with --drop {called}" if len(known) > 1 else "no other column is left as a feature"
+    if cell.strip().lower() in MISSING:
+        return f"; {leave}; --missing median fills what is missing" if len(rest) else f"; it holds nothing: {leave}"
+    if numeric(rest).notna().sum() > len(rest) / 2:
+        return "; most cells are numbers: mend this one" + f", or {leave}" * (len(known) > 1)
+    if rest.str.fullmatch(DATE).all():
+        return f"; these are dates: give numbers, as days since the first, or {leave}"
+    if rest.str.fullmatch(r"\W*[\d.,]+\W*").all():
+        return f"; write numbers with a decimal point and without signs of units, or {leave}"
+    if len(known) == 1:
+        return f"; {leave}"
+    if words == n:
+        return f"; {n} different words in {n} rows: {leave}, or take it for the names of the rows with --index {called}"
+    return f"; {leave}, or name it with --truth {called} if it holds the classes" + (
+        "; --one-hot makes a column of 0 and 1 of each of its words" if words <= max(20, n // 2) else "")
 
 
 def classes(frame: pd.DataFrame, number: int, source: str) -> list[str]:

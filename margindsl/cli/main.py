@@ -57,30 +57,9 @@ WIDTH = number(lambda text: text if text == "median" else float(text),  # type: 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code.
+    """Run the command line and return its exit code: 0, 1 of a `MarginError`, 3 stopped early, 130 interrupted.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments without the program's name; default those of the process.
-
-    Returns
-    -------
-    int
-        0 done, 1 a `MarginError`, 3 stopped early with labels written, 130 interrupted before that.
-
-    Raises
-    ------
-    SystemExit
-        With code 2 on wrong usage, and 0 after ``--help`` and ``--version``.
-
-    Examples
-    --------
-    >>> main(["relaxations", "--names"])  # doctest: +ELLIPSIS
-    alternating
-    cccp
-    ...
-    0
+    Wrong usage is a SystemExit of code 2.
     """
     parser = build_parser()
     arguments, rest = parser.parse_known_args(argv)
@@ -154,6 +133,8 @@ def build_parser() -> Parser:
     demo = command("demo", "cluster the digits 3 and 8 by several relaxations and solvers, in about a minute")
     demo.add_argument("--time-limit", type=SECONDS, default=15.0, metavar="SECONDS",
                       help="limit of each solve (default 15)")
+    demo.add_argument("--report", default="margindsl-demo.html", metavar="FILE.HTML",
+                      help="its page (default margindsl-demo.html)")
     _add_seed(demo, "choice of links and subsample (default 0)")
     for name, what in (("solvers", "list solvers: what each accepts, version, installed or not"),
                        ("relaxations", "list relaxations and the bounds they certify"),

@@ -61,10 +61,10 @@ def test_header_is_found_out(tmp_path, text, names):
 
 def test_columns_by_name_and_number(tmp_path):
     frame = read_frame(write(tmp_path, "a,b,a\n1,2,3\n"))
-    assert column(frame, "b", "f") == 1 and column(frame, "2", "f") == 2
-    with pytest.raises(DeclarationError, match=r"two columns are called 'a'; give the column's number"):
+    assert column(frame, "b", "f") == 1 and column(frame, "2", "f") == 2 and column(frame, "a (2)", "f") == 2
+    with pytest.raises(DeclarationError, match=r"no column 'a'; its columns are a \(1\)"):
         column(frame, "a", "f")
-    with pytest.raises(DeclarationError, match=r"f has no column 'c'; its columns are a, b, a"):
+    with pytest.raises(DeclarationError, match=r"f has no column 'c'; its columns are a \(1\), b, a \(2\)"):
         column(frame, "c", "f")
     with pytest.raises(DeclarationError, match=r"has no column '3'"):
         column(frame, "3", "f")

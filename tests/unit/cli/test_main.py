@@ -261,7 +261,7 @@ def test_side_information_names_file_and_line(data, tmp_path, capsys, option, ro
     ("?,1\n0,0\n1,1\n5,5\n6,6\n", "first row holds '?' above numbers"),
     ("1,2\n", "has one point; at least two are needed"),
     ("x,y\n1,2\n", "has one point; at least two are needed"),
-    ("1\nb\n3\n", "column '0' holds 'b' (row 2), expected finite numbers; no other column is left as a feature")])
+    ("1\nb\n3\n", "column '0' holds 'b' (row 2), expected finite numbers; most cells are numbers: mend this one")])
 def test_files_that_are_no_points(tmp_path, capsys, text, message):
     path = tmp_path / "points.csv"
     path.write_text(text, encoding="utf-8")
@@ -422,8 +422,9 @@ def test_help_starts_light():
 
 
 @pytest.mark.slow
-def test_demo_runs_every_kind_of_relaxation_and_solver(capsys):
-    assert main(["demo", "--time-limit", "0.7"]) == 0
+def test_demo_runs_every_kind_of_relaxation_and_solver(tmp_path, capsys):
+    assert main(["demo", "--time-limit", "0.7", "--report", str(tmp_path / "demo.html")]) == 0
+    assert "Digits 3 and 8" in (tmp_path / "demo.html").read_text(encoding="utf-8")
     out, err = capsys.readouterr()
     for word in ("minimise", "alternating", "cccp", "minimax", "sdp", "weight-lifting", "lbfgs", "mirror-prox", "scs",
                  "certified", "k-means", "accuracy"):

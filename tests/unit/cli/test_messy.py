@@ -36,7 +36,20 @@ FILES = {
     "twice.csv": table("a,b,name", ["ada", *NAMES[:11]]),
     "quoted.csv": table('a,b,"first, last"', ['"x, y"'] * 12), "inf.csv": table("a,b").replace(ROWS[0], "inf,1"),
     "points.libsvm": LIBSVM, "empty.csv": "", "head.csv": "a,b\n", "one.csv": "a,b\n1,2\n",
-    "words.csv": table("a,b,name", NAMES), "comma.csv": table("a,b").replace(".", ",").replace(ROWS[0], ROWS[0]),
+    "comma.csv": table("a,b").replace(".", ","), "comma.tsv": table("a,b").replace(",", "\t").replace(".", ","),
+    "german.csv": table("a,b").replace(",", ";").replace(".", ","), "bars.csv": table("a,b").replace(",", "|"),
+    "blanks.txt": table("a,b").replace(",", "   "), "lines.csv": table("a,b").replace("\n", "\n\n"),
+    "double.csv": table("a,a,b", SIDES), "flat.csv": table("a,b,c", [5] * 12),
+    "truths.csv": table("a,b,c", ["true", "FALSE"] * 6), "big.csv": table("a,b,c", [k * 1e12 for k in X[:, 0]]),
+    "trailing.csv": "a,b,\n" + "".join(f"{row},\n" for row in ROWS),
+    "huge.csv": table("a,b,c", ["1e300", *"12345678901"]), "over.csv": table("a,b,c", ["1e400", *"12345678901"]),
+    "date.csv": table("a,b,when", [f"2024-01-{k + 1:02d}" for k in range(12)]),
+    "us.csv": table("a,b,when", [f"1/{k + 1}/2024 10:00" for k in range(12)]),
+    "text.csv": table("a,b,note", [f"note number {k} of many" for k in range(12)]),
+    "part.csv": table("a,b,share", [f"{k}%" for k in range(12)]), "mixed.csv": table("a,b,c", ["two", *"12345678901"]),
+    "rows.csv": ",a,b\n" + "".join(f"row {k},{row}\n" for k, row in enumerate(ROWS)), "years.csv": table("2019,2020"),
+    "nothing.csv": table("a,b,c", [""] * 12), "dash.csv": table("a,b,c", ["-", ".", *"1234567890"]),
+    "ragged.csv": table("a,b") + "1,2,3\n", "sheet.xlsx": "PK", "odd_head.csv": table("1,b"),
     "same.csv": "ada,finn\ncleo,dan\n", "numbers.csv": "0,5\n2,3\n", "kinds.csv": "ada,finn,must\nada,ben,cannot\n",
     "odd.csv": "ada,finn,maybe\n", "typo.csv": "ada,fin\n", "known.csv": "ada,0\nben,1\n", "three.csv": "0,1,must\n"}
 
@@ -48,7 +61,8 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "plain.csv.gz").write_bytes(gzip.compress(FILES["plain.csv"].encode()))
     (tmp_path / "points.svm.bz2").write_bytes(bz2.compress(LIBSVM.encode()))
     (tmp_path / "packed.csv.bz2").write_bytes(bz2.compress(FILES["bare.csv"].encode()))
-    np.save(tmp_path / "points.npy", X)
+    for name, array in {"points": X, "single": X.astype("f4"), "whole": (100 * X).astype(int), "deep": X[None]}.items():
+        np.save(tmp_path / f"{name}.npy", array)
     np.savez(tmp_path / "points.npz", X=X, y=SIDES)
     (tmp_path / "latin.csv").write_bytes("größe,b\n1,2\n3,4\n".encode("latin-1"))
     monkeypatch.chdir(tmp_path)
@@ -65,8 +79,13 @@ GOOD = [
     "named.csv --index name --links kinds.csv", "named.csv --index name --known known.csv",
     "plain.csv --links three.csv", "plain.csv --must-link numbers.csv --clusters 3", "id.csv --drop Id",
     "id.csv --index Id", "plain.csv --min-size 0.4",
+    "german.csv", "comma.tsv", "bars.csv", "blanks.txt", "lines.csv", "double.csv", "flat.csv",
+    "double.csv --drop a\\ (2)", "flat.csv --scale standard", "truths.csv", "trailing.csv",
+    "big.csv --scale minmax", "dash.csv --missing median",
+    "rows.csv --index 0", "text.csv --drop note", "date.csv --index when", "single.npy", "whole.npy",
     "plain.csv --clusters 3 --min-size 2 --max-size 6", "named.csv --index name --append", "unnamed.csv --drop 2"]
-WARNED = [("id.csv", "column 'Id' numbers the rows"), ("unnamed.csv", "column '' numbers the rows")]
+WARNED = [("id.csv", "column 'Id' numbers the rows"), ("unnamed.csv", "column '' numbers the rows"),
+          ("years.csv", "the first row of years.csv holds whole numbers alone and is read as a point")]
 BAD = [
     ("named.csv", 1, "column 'name' holds 'ada' (row 1)"), ("named.csv --drop nam", 1, "did you mean 'name'?"),
     ("named.csv --index Name", 1, "did you mean 'name'?"), ("holes.csv", 1, "--missing median fills"),
@@ -75,6 +94,13 @@ BAD = [
     ("named.csv --index name --links odd.csv", 1, "'maybe' as kind"), ("inf.csv", 1, "holds 'inf'"),
     ("points.libsvm --scale standard", 1, "scaling would fill it"), ("empty.csv", 1, "holds no table"),
     ("head.csv", 1, "empty"), ("one.csv", 1, "one point"), ("latin.csv", 1, "save it as CSV in UTF-8"),
+    ("comma.csv", 1, "put ; between columns of decimal commas"), ("ragged.csv", 1, "Expected 2 fields in line 14"),
+    ("huge.csv", 1, "expected finite numbers below 1e+150"), ("over.csv", 1, "holds '1e400'"),
+    ("date.csv", 1, "these are dates"), ("us.csv", 1, "these are dates"), ("text.csv", 1, "12 different words in 12"),
+    ("part.csv", 1, "without signs of units"), ("mixed.csv", 1, "most cells are numbers: mend this one"),
+    ("rows.csv", 1, "--index 0"), ("nothing.csv --missing mean", 1, "it holds nothing: leave it out with --drop c"),
+    ("sheet.xlsx", 1, "save the table as CSV"), ("odd_head.csv", 1, "neither a header nor a row like the others"),
+    ("colour.csv", 1, "--one-hot makes a column"), ("deep.npy", 1, "a table of real numbers"),
     ("missing.csv", 1, "No such file"), ("plain.csv --columns a,b --drop a,b", 1, "no column is left"),
     ("plain.csv --min_size 3", 2, "did you mean --min-size?"),
     ("plain.csv --scale standart", 2, "did you mean standard?"),
