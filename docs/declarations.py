@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import textwrap
 
 from docutils import nodes
@@ -28,17 +29,31 @@ def declaration(name):
     return "\n".join([*textwrap.wrap(head, 100, subsequent_indent=" " * (len(name) + 5)), *body])
 
 
-QUESTIONS = [
-    "first_clustering", "how_good", "which_relaxation", "worth_waiting", "links", "contradictory_links", "balance",
-    "few_labels", "several_clusters", "kernels", "label_matrix", "margin_distribution", "new_objective",
-    "shared_threshold", "parameter_path", "swap_solvers", "published_methods", "scikit_learn", "embedding",
-    "many_points", "outliers"]
+QUESTIONS = {
+    "Cluster": ["first_clustering", "how_many", "several_clusters", "kernels", "scikit_learn", "many_points",
+                "embedding"],
+    "Rules and labels": ["links", "contradictory_links", "balance", "few_labels", "label_matrix"],
+    "How good is it?": ["how_good", "best_clustering", "which_relaxation", "worth_waiting", "what_matters", "outliers"],
+    "Formulations and solvers": ["margin_distribution", "new_objective", "shared_threshold", "parameter_path",
+                                 "swap_solvers", "published_methods"]}
 
 
 def by_question(filename):
     """Return the place of an example in the gallery: first what a reader asks first."""
-    name = filename.removesuffix(".py")
-    return QUESTIONS.index(name) if name in QUESTIONS else len(QUESTIONS)
+    return [name for names in QUESTIONS.values() for name in names].index(filename.removesuffix(".py"))
+
+
+def in_sections(app, docname, source):
+    """Give the page of the gallery a heading above the first example of every section."""
+    if docname == "gallery/index":
+        head, *parts = re.split(r"(?=\.\. raw:: html\n\n    <div class=\"sphx-glr-thumbcontainer\")", source[0])
+        firsts = {names[0]: section for section, names in QUESTIONS.items()}
+        for at, part in enumerate(parts):
+            section = firsts.get(re.search(r":doc:`/gallery/(\w+)`", part)[1])
+            if section:
+                parts[at] = (f".. raw:: html\n\n    </div>\n\n{section}\n{'-' * len(section)}\n\n.. raw:: html\n\n"
+                             f"    <div class=\"sphx-glr-thumbnails\">\n\n{part}")
+        source[0] = head + "".join(parts)
 
 
 class Declaration(SphinxDirective):
@@ -93,6 +108,7 @@ class Statuses(Table):
 
 def setup(app):
     """Register the directives."""
+    app.connect("source-read", in_sections)
     for kind in (Declaration, Gaps, Statuses):
         app.add_directive(kind.__name__.lower(), kind)
     return {"parallel_read_safe": True}

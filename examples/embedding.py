@@ -17,6 +17,7 @@ model = MaximumMarginEmbedding(n_components=2, random_state=0)
 plane = model.fit_transform(X)
 for digit in (2, 4, 7):
     plt.scatter(*plane[shown == digit].T, s=14, label=f"digit {digit}")
+plt.gca().set(xlabel="along the first hyperplane's weights", ylabel="along the second")
 plt.legend()
 
 first, second = (solution.weights for solution in model.solutions_)

@@ -332,7 +332,8 @@ def comparison(compared: Any, ax: Any = None) -> None:
     solved = [row for row in compared.rows if row.solution is not None]
     if not solved:
         raise DeclarationError("every combination was refused; print the comparison for the reasons")
-    names = ["\n".join(fill(part, 18) for part in (row.problem, row.relaxation, row.solver) if part) for row in solved]
+    names = ["\n".join(fill(part.replace("(", "\n("), 18, break_long_words=False, replace_whitespace=False)
+                       for part in (row.problem, row.relaxation, row.solver) if part) for row in solved]
     ticks, seeds = list(dict.fromkeys(names)), max(row.seed for row in solved) + 1
     positions = [ticks.index(name) + 0.6 * ((row.seed + 0.5) / seeds - 0.5) for name, row in zip(names, solved)]
     _pairs(ax, np.array(positions), [row.solution for row in solved], wide=max(4.0, 16.0 / seeds))
