@@ -1,12 +1,10 @@
-"""Starting clusterings of k clusters: k-means in feature space, principal directions, random members."""
+"""k-means in feature space."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from margindsl.drivers.run import Run
-from margindsl.features import DenseFeatures, FeatureOperator
-from margindsl.features.maps import NoMap
+from margindsl.features import FeatureOperator
 from margindsl.host.clock import while_time
 from margindsl.typing import FloatArray, IntArray
 
@@ -94,22 +92,3 @@ def _gains(features: FeatureOperator, norms: FloatArray, centres: FloatArray) ->
     (t, k, r), n = centres.shape, len(norms)
     products = 2.0 * features.apply(centres.reshape(t * k, r).T) - norms[:, None]
     return np.asarray(products.reshape(n, t, k) - np.sum(centres**2, axis=2))
-
-
-def cluster_gains(run: Run, turn: str, spectral: FloatArray | None) -> FloatArray:
-    """Return the (n, k) gains of one k-means run.
-
-    Parameters
-    ----------
-    turn : {"best kmeans", "kmeans", "spectral"}
-        "best kmeans" is the best of several k-means runs.
-    spectral : (n, p) float array or None
-        Decision values of the leading principal directions, scaled to equal variance for ``"spectral"``.
-    """
-    features: FeatureOperator = run.program.features.clustered
-    if turn == "spectral" and spectral is not None:
-        scatter = np.std(spectral, axis=0)
-        varies = scatter > 1e-10 * np.abs(spectral).max(axis=0)  # a constant direction, of a bias, tells nothing apart
-        features = DenseFeatures(spectral[:, varies] / scatter[varies], NoMap())
-    means = best_k_means if turn == "best kmeans" else k_means
-    return means(features, run.program.clusters, run.rng)

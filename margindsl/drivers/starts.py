@@ -12,9 +12,11 @@ import scipy
 
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.consensus import consensus
-from margindsl.drivers.means import cluster_gains
+from margindsl.drivers.means import best_k_means, k_means
 from margindsl.drivers.run import Run
 from margindsl.errors import RefusalError, SolverError, UnansweredError, UnboundedError
+from margindsl.features import DenseFeatures
+from margindsl.features.maps import NoMap
 from margindsl.host.clock import Cancelled, check, while_time
 from margindsl.host.frozen import short_key
 from margindsl.program.program import MarginProgram
@@ -22,6 +24,7 @@ from margindsl.typing import BoolArray, FloatArray, IntArray
 
 LARGEST_GRAM = 3000
 TRIDIAGONAL_WORK = 4.0  # of a few eigenvectors, times n**3
+TRIES = 4  # at a start, of which some end at the same labels
 FIRST_TOL = 1e-3  # of fits on the way to a first answer
 IN_HAND = 0.6  # of the allowance after a stop, in which the labels in hand are fitted
 
@@ -46,32 +49,6 @@ def principal_directions(program: MarginProgram, count: int, rng: np.random.Gene
     return features.apply(basis[:, :count])
 
 
-def two_means(program: MarginProgram, rng: np.random.Generator, rounds: int = 30) -> FloatArray:
-    """Return (n,) decision values of a two-means run: the direction between the centres, thresholded midway.
-
-    Lloyd's iteration for two clusters needs projections only: assign by f, then w = difference of means.
-    """
-    features = program.features.clustered
-    norms = features.row_norms()
-    first = int(rng.integers(features.n))
-    distance = norms - 2.0 * features.apply(features.rows(np.array([first]))[0]) + norms[first]
-    total = float(np.maximum(distance, 0.0).sum())
-    second = int(rng.choice(features.n, p=np.maximum(distance, 0) / total)) if total > 0 else 0
-    centres = features.rows(np.array([first, second]))
-    decision = np.zeros(features.n)
-    for _ in while_time(range(rounds)):
-        w = centres[0] - centres[1]
-        new = features.apply(w) - 0.5 * float(centres[0] @ centres[0] - centres[1] @ centres[1])
-        same = np.array_equal(new > 0, decision > 0)
-        decision = new
-        if same or np.all(decision > 0) or np.all(decision <= 0):
-            break
-        inside = (decision > 0).astype(float)
-        sums = features.adjoint(np.column_stack([inside, 1 - inside]))
-        centres = (sums / np.array([inside.sum(), features.n - inside.sum()])).T
-    return decision
-
-
 def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]:
     """Return distinct labellings in B to start a local method from, warm starts first.
 
@@ -80,40 +57,40 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
     count : int
         Most labellings returned.
     kind : {"mixed", "kmeans", "spectral", "random", "consensus", "known"}
-        Two-means runs, principal directions, random members of B, or all three in turn, beside what the hyperplane of
-        the known labels says where there are any. For k clusters:
-        k-means runs in feature space (with "kmeans" the first start is the best of ten), in the space of the leading
-        k − 1 principal directions, random members. "consensus" is what clusterings of several kinds agree upon,
-        "known" one start, from the hyperplane of the known labels alone.
+        k-means runs in feature space (the first start of "kmeans" is the best of ten), in the space of k − 1 leading
+        principal directions, random members of B, or all three in turn, beside what the hyperplane of the known labels
+        says where there are any. "consensus" is what clusterings of several kinds agree upon, "known" one start, from
+        the hyperplane of the known labels alone.
     """
-    labels = run.program.labels
+    labels, k, seen = run.program.labels, run.program.clusters, run.program.features.clustered
     found = [labels.nearest(start) for start in run.starts]
     if kind == "known":
         return distinct([*found, labels_from_known(run)])
     if kind == "mixed" and has_known(run.program):
         with suppress(SolverError, UnboundedError):  # unbounded over the known labels alone, as shared scalars may be
             found.append(labels_from_known(run))
-    wanted = count + len(found)
-    if run.program.clusters > 2:
-        return _cluster_starts(run, found, wanted, kind)
-    spectral = principal_directions(run.program, max(1, count), run.rng) if kind in ("mixed", "spectral") else None
-    for index in while_time(range(4 * count), run.budget):
+    wanted = max(1, count + len(found))
+    spectral = np.zeros((labels.n, 0))
+    if kind in ("mixed", "spectral"):
+        spectral = principal_directions(run.program, max(1, count) + k - 2, run.rng)
+        scatter = np.std(spectral, axis=0)
+        varies = scatter > 1e-10 * np.abs(spectral).max(axis=0)  # a constant direction, of a bias, tells nothing apart
+        spectral = spectral[:, varies] / scatter[varies]
+    for index in while_time(range(TRIES * count), run.budget):
         if len(found) >= wanted:
             break
-        turn = kind if kind != "mixed" else ("kmeans", "spectral", "random")[index % 3]
-        step = index // 3 if kind == "mixed" else index
-        if turn == "kmeans":
-            gain = two_means(run.program, run.rng)
-        elif turn == "consensus":
-            seen = run.program.features.clustered
-            gain = np.diff(consensus(seen, 2, run.rng, partial(kept, run.program)), axis=1)[:, 0]
-        elif turn == "spectral" and spectral is not None and step < spectral.shape[1]:
-            gain = spectral[:, step]
+        turn, step = (kind, index) if kind != "mixed" else (("kmeans", "spectral", "random")[index % 3], index // 3)
+        if turn == "consensus":
+            gains = consensus(seen, k, run.rng, partial(kept, run.program))
+        elif turn == "kmeans":
+            gains = (best_k_means if kind == "kmeans" and not index else k_means)(seen, k, run.rng)
+        elif turn == "spectral" and step < spectral.shape[1]:
+            gains = k_means(DenseFeatures(spectral[:, step: step + k - 1], NoMap()), k, run.rng)
         else:
-            found.append(labels.sample(run.rng, 1)[0])
+            found = distinct([*found, labels.sample(run.rng, 1)[0]])
             continue
-        found.append(labels.maximise(named(run.program, run.program.gains_of(gain[:, None]))))
-    return distinct(found)[: max(1, wanted)]
+        found = distinct([*found, np.asarray(labels.maximise(named(run.program, gains)))])
+    return found
 
 
 @contextmanager
@@ -152,27 +129,6 @@ def answer_first(run: Run) -> None:
             alternate(run, first_start(run), tol=FIRST_TOL)
     finally:
         run.rng.bit_generator.state = random
-
-
-def _cluster_starts(run: Run, found: list[IntArray], wanted: int, kind: str) -> list[IntArray]:
-    spectral = None
-    if kind in ("mixed", "spectral"):
-        spectral = principal_directions(run.program, run.program.clusters - 1, run.rng)
-    for index in while_time(range(4 * (wanted - len(found))), run.budget):
-        if len(found) >= wanted:
-            break
-        turn = kind if kind != "mixed" else ("kmeans", "spectral", "random")[index % 3]
-        if kind == "kmeans" and index == 0:
-            turn = "best kmeans"
-        if turn == "random":
-            start = run.program.labels.sample(run.rng, 1)[0]
-        else:
-            seen = run.program.features.clustered
-            gains = (consensus(seen, run.program.clusters, run.rng, partial(kept, run.program))
-                     if turn == "consensus" else cluster_gains(run, turn, spectral))
-            start = run.program.labels.maximise(named(run.program, gains))
-        found = distinct([*found, np.asarray(start)])
-    return found
 
 
 def named(program: MarginProgram, gains: FloatArray) -> FloatArray:

@@ -41,7 +41,8 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
     bounds : sequence of (weights, lower, upper), optional
         Of two clusters, whose labels count -1 and +1. Weights of shape (n,), None for all ones; limits may be infinite.
     sizes : sequence of (at_least, at_most), optional
-        Pairs of array_like, shape (k,), limits on the numbers of points of the clusters; all of them hold.
+        Of several clusters, whose labels are numbers: pairs of array_like, shape (k,), limits on how many points they
+        hold; all of them hold.
     barred : (ndarray of int, ndarray of int), optional
         Points and clusters of several that they are kept out of.
     groups : sequence of (points, at_least, at_most), optional
@@ -64,14 +65,7 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
     names, n = Names(clusters), read_count(n)
     must, cannot = read_pairs(must, n, "must-link"), read_pairs(cannot, n, "cannot-link")
     (points, given), limits = read_known(known, n, names), read_sizes(sizes, n, clusters)
-    stated = list(bounds or ())
-    if clusters == 2:  # sizes are bounds on the sum of codes
-        at_least, at_most = limits
-        low = max(2 * at_least[1], 2 * (n - at_most[0])) - n
-        high = min(2 * at_most[1], 2 * (n - at_least[0])) - n
-        stated += [(None, low, high)] if low > -n or high < n else []
-        limits = np.zeros_like(at_least), np.full_like(at_most, n)
-    sums = read_bounds(stated, n)
+    sums = read_bounds(list(bounds or ()), n)
     component, sign, apart = np.arange(n), np.ones(n, dtype=np.intp), cannot
     if len(must) or len(cannot):  # networkx is loaded where there are links
         from margindsl.labelset.links import link_components

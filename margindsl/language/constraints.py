@@ -283,12 +283,12 @@ class Known(Constraint):
                  sign: str = "==") -> None:
         self.labels, self.index, self.sign = labels, frozen(index), sign
         self.left, self.right = left, values
+        self.excludes = sign == "!=" and labels.clusters > 2
         self.values()
 
     def lower(self, into: Conditions) -> None:
         into.check_own(self, labels=self.labels)
-        excluded = self.sign == "!=" and self.labels.clusters > 2
-        (into.barred if excluded else into.known).append((self.index, self.values()))
+        (into.barred if self.excludes else into.known).append((self.index, self.values()))
 
     def values(self) -> IntArray:
         """Return the label of each point."""
@@ -302,13 +302,13 @@ class Known(Constraint):
             raise DeclarationError(
                 f"`{self.left.text()} {self.sign} values`: point {int(self.index[bad][0])} is given "
                 f"{numbers[bad][0]:g}, expected {self.labels.names.expected}")
-        return (-numbers if self.sign == "!=" and self.labels.clusters == 2 else numbers).astype(int)
+        return (numbers if self.sign == "==" or self.excludes else -numbers).astype(int)
 
     def text(self) -> str:
         return f"{self.left.text()} {self.sign} {self.right.text()}"
 
     def latex(self) -> str:
-        name, sign = self.labels.letter(), r"\ne" if self.sign == "!=" and self.labels.clusters > 2 else "="
+        name, sign = self.labels.letter(), r"\ne" if self.excludes else "="
         if len(self.index) <= SHOWN_ENTRIES:
             return r",\ ".join(f"{subscript(name, str(i))} {sign} {number_latex(value)}" for i, value in zip(
                 self.index.tolist(), self.values().tolist()))
@@ -329,14 +329,15 @@ class Sizes(Constraint):
 
     def lower(self, into: Conditions) -> None:
         into.check_own(self, labels=self.labels)
-        if self.index is None:
-            into.sizes.append(self)
-        elif self.labels.clusters == 2:  # a sum of labels
-            low, high = 2 * self.at_least - len(self.index), 2 * self.at_most - len(self.index)
-            into.bounds.append((np.bincount(self.index, minlength=self.labels.n).astype(float),
+        index = np.arange(self.labels.n) if self.index is None else self.index
+        if self.labels.clusters == 2:  # a sum of labels
+            low, high = 2 * self.at_least - len(index), 2 * self.at_most - len(index)
+            into.bounds.append((np.bincount(index, minlength=self.labels.n).astype(float),
                                 max(low[1], -high[0]), min(high[1], -low[0])))
+        elif self.index is None:
+            into.sizes.append(self)
         else:
-            into.groups.append((self.index, self.at_least, self.at_most))
+            into.groups.append((index, self.at_least, self.at_most))
 
     def text(self) -> str:
         if self.written:

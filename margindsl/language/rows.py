@@ -158,9 +158,7 @@ def with_blocks(declared: Any, table: RowTable, ridges: dict[Any, float], condit
                 np.add.at(total, at, part[np.flatnonzero(weights if sizes is None else sizes)])
         decision.append(DecisionBound(totals[0], lower, upper, totals[1]))
     bounds = [(np.append(w, np.zeros(P)), low, high) for w, low, high in declared.label_bounds]
-    if labels.clusters == 2:
-        bounds += _as_bounds(declared.sizes, n, P)
-    groups = [(np.arange(n), b.at_least, b.at_most) for b in declared.sizes if labels.clusters > 2]
+    groups = [(np.arange(n), b.at_least, b.at_most) for b in declared.sizes]
     return replace(
         declared, labels=Labels(n + P, labels.clusters, labels.name), decision=tuple(decision), sizes=(),
         label_bounds=tuple(bounds), groups=(*declared.groups, *groups),
@@ -170,12 +168,6 @@ def with_blocks(declared: Any, table: RowTable, ridges: dict[Any, float], condit
         rows=Rows(labels, table.parents, free=np.zeros(P, dtype=bool), blocks=tuple(
             (float(np.sqrt(declared.ridge / ridges[plane])), block, view)
             for plane, block, view in zip(declared.planes, table.blocks, table.view))))
-
-
-def _as_bounds(sizes: Any, n: int, rows: int) -> list[tuple[FloatArray, float, float]]:
-    """Return sizes of two clusters as bounds on sums of labels (n + rows,), of points alone."""
-    return [(np.append(np.ones(n), np.zeros(rows)), max(2 * b.at_least[1] - n, n - 2 * b.at_most[0]),
-             min(2 * b.at_most[1] - n, n - 2 * b.at_least[0])) for b in sizes]
 
 
 def with_rows(declared: Any, energies: list[tuple[float, PairEnergy]], costs: FloatArray, ramps: list[Any]) -> Any:
@@ -220,8 +212,8 @@ def with_rows(declared: Any, energies: list[tuple[float, PairEnergy]], costs: Fl
     kappa = (k - 1) / k
     constant += float(np.sum(np.where(sign > 0, 2 * kappa, 1.0) * s))
     # 2. Rows of the points that occur, of all where sizes count them; one of label +1 last
-    counted = bool(declared.sizes) and k > 2
-    points, known = np.arange(n) if counted else np.unique(ij[ij < n]), np.any(ij == n) or declared.losses.is_turned
+    points = np.arange(n) if declared.sizes else np.unique(ij[ij < n])
+    known = np.any(ij == n) or declared.losses.is_turned
     parents = np.concatenate([points, [-1] * int(known), where]).astype(int)
     row = np.full(n + 1 + len(where), len(points))
     row[points], row[kinked] = np.arange(len(points)), len(parents) - len(where) + np.arange(len(where))
@@ -250,9 +242,7 @@ def with_rows(declared: Any, energies: list[tuple[float, PairEnergy]], costs: Fl
                       np.zeros((len(new), losses.scalars.count)))
     links = tuple((energy.pairs, factor * energy.costs(), energy.kind) for factor, energy in energies)
     bounds = [(padded(w), low, high) for w, low, high in declared.label_bounds]
-    if k == 2:  # sizes as sums of labels
-        bounds += _as_bounds(declared.sizes, n, len(parents))
-    sizes = tuple(type(b)(b.labels, 2 * b.at_least, 2 * b.at_most) for b in declared.sizes if k > 2)
+    sizes = tuple(type(b)(b.labels, 2 * b.at_least, 2 * b.at_most) for b in declared.sizes)
     whole = Labels(N, k, declared.labels.name)
     before = declared.rows or Rows(declared.labels, np.zeros(0, dtype=int))  # of blocks, whose rows are points here
     root = np.concatenate([np.arange(before.labels.n), before.parents, [-1]])

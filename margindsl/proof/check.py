@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-FORMAT, VERSION, EPS, MOST = "margindsl-proof", 10, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
+FORMAT, VERSION, EPS, MOST = "margindsl-proof", 11, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
 CLOSED = 1.5e-3  # the relative gap beyond which nothing is optimal, whatever was asked for
 KNOWN = 1e-6  # the relative accuracy beyond which a value is not known
 CLOSE = 1e-12  # relative accuracy of features, to the size of their column

@@ -291,11 +291,10 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
         raise UnknownProof("terms and constraints of CVXPY are not known to proofs")
     plane, labels, losses = declaration.hyperplane, declaration.labels, declaration.losses
     n, clusters = labels.n, labels.clusters
-    stated: list[Any] = [*declaration.label_bounds, *(_size_bound(sizes, n) for sizes in declaration.sizes)]
     bounds = [(b.omega, np.ceil(b.lower), np.floor(b.upper)) if b.is_whole else (b.omega, b.lower, b.upper)
               for b in intersect([  # weights are whole numbers where sums are exact; labels of several have no sums
                   LinearBound.contracted(weights, low, high, np.arange(n), np.ones(n), f"bound {position}")
-                  for position, (weights, low, high) in enumerate(stated if Names(clusters).signed else ())])]
+                  for position, (weights, low, high) in enumerate(declaration.label_bounds)])]
     header = {
         "format": FORMAT, "version": VERSION, "n": n, "clusters": clusters, "coding": declaration.coding,
         "free_bias": declaration.free_bias, "penalised": plane.bias == "penalised", "centre": plane.centre,
@@ -337,12 +336,6 @@ def _norms(declaration: Declaration, part: float) -> dict[str, Any]:
     if not p + c:
         return {"ridge": 0.0, "gauge": [0.0, e * math.sqrt(part)], "blocks": kinds}
     return {"ridge": ridge, "gauge": [ridge * c / (p + c), e * math.sqrt(ridge / (p + c))], "blocks": kinds}
-
-
-def _size_bound(sizes: Any, n: int) -> tuple[FloatArray, float, float]:
-    """Return sizes of two clusters as a bound on Σy: cluster 0 is y = −1."""
-    low = max(2 * sizes.at_least[1] - n, n - 2 * sizes.at_most[0])
-    return np.ones(n), float(low), float(min(2 * sizes.at_most[1] - n, n - 2 * sizes.at_least[0]))
 
 
 def codes_of(labels: Any, decision: Any) -> tuple[IntArray, FloatArray]:
