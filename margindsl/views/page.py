@@ -6,7 +6,6 @@ import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ PICTURES = (
     ("convergence", "Value of the best labels and greatest lower bound while the problem was solved."),
     ("features", "How far decision values move, on the mean, where a column is replaced by its mean."),
     ("label_matrix", "The relaxed label matrix, points ordered by cluster: pale is what the relaxation leaves open."))
+SEVERAL = "Value of every row, down to its certified bound; the dashed line is the best bound of all rows."
 # What solutions without their declaration do not know.
 BLANK: dict[str, Any] = {"text": "", "parameters": {}, "model": (), "certificate": "", "versions": {}}
 
@@ -65,7 +65,7 @@ def write_comparison(compared: Any, path: str | Path, *, title: str, truth: Any,
     elif solved:
         sentence = "Values of several problems cannot be compared; their labels can."
     _write(path, title=title or "Comparison", answer=answer, tables=tables, best=sentence,
-           figures=list(figure_of(compared)))
+           figures=[{"svg": drawn(partial(comparison, compared), SEVERAL), "caption": SEVERAL}] if solved else [])
 
 
 def answer_of(solution: Any, truth: Any, columns: Sequence[str] | None) -> dict[str, Any]:
@@ -106,29 +106,12 @@ def number(value: float, digits: int = 6) -> str:
     return f"{value:.{digits}g}" if math.isfinite(value) else "–"
 
 
-@dataclass(frozen=True)
-class Figure:
-    """Represent a picture with its caption."""
-
-    name: str
-    svg: str
-    caption: str
-
-
-def figures_of(solution: Any, columns: Sequence[str] | None) -> Iterator[Figure]:
-    """Yield the pictures of a solution; those that it has not the data for are left out."""
+def figures_of(solution: Any, columns: Sequence[str] | None) -> Iterator[dict[str, str]]:
+    """Yield the pictures of a solution with captions; those that it has not the data for are left out."""
     for name, caption in PICTURES:
-        named = {"names": columns} if name == "features" else {}
+        plot = partial(SOLUTION[name], solution, **({"names": columns} if name == "features" else {}))
         with suppress(MarginError):
-            yield Figure(name, drawn(lambda ax, name=name, named=named: SOLUTION[name](  # type: ignore[misc]
-                solution, ax, **named), caption), caption)
-
-
-def figure_of(compared: Any) -> Iterator[Figure]:
-    """Yield the picture of a comparison, where anything was solved."""
-    caption = "Value of every row, down to its certified bound; the dashed line is the best bound of all rows."
-    with suppress(MarginError):
-        yield Figure("comparison", drawn(partial(comparison, compared), caption), caption)
+            yield {"svg": drawn(lambda ax, plot=plot: plot(ax=ax), caption), "caption": caption}  # type: ignore[misc]
 
 
 def drawn(plot: Callable[[Any], Any], title: str) -> str:
