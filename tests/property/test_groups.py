@@ -56,7 +56,7 @@ def test_label_sets_agree_with_brute_force(seed):
             assert B.groups[a] != B.groups[b] or {tuple(swap[list(y)]) for y in members} == members
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("k,coding", [(2, "binary"), (3, "simplex"), (3, "crammer-singer")])
 def test_relaxations_bound_the_least_value(k, coding, seed):
     rng = np.random.default_rng(seed)

@@ -26,7 +26,8 @@ def model(seed, k=2, bias=False):
 def optimum(objective, energy, k, admitted):
     """Return the least value over labellings: that at fixed labels without energies, and the energy by hand."""
     plain = md.Problem(md.Minimize(objective))
-    labels = (np.array(z) for z in product((-1, 1) if k == 2 else range(k), repeat=N))
+    labels = (np.array(z) for z in product((-1, 1) if k == 2 else range(k), repeat=N)
+              if k == 2 or all(z[i] <= max(z[:i], default=-1) + 1 for i in range(N)))  # of names, the first ones
     return min(plain.at_labels(z).solve("supervised").value + energy(z) for z in labels if admitted(z))
 
 

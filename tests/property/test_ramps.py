@@ -18,14 +18,13 @@ COSTS = rng.uniform(0.3, 1.0, N)
 
 def optimum(loss, cap, weights, extra=lambda w: 0.0, energy=lambda z: 0.0):
     """Return the least value over labellings and sets of points that are kept; others cost the cap."""
-    best = np.inf
-    for z, keep in product(product((-1, 1), repeat=N), product((0, 1), repeat=N)):
-        z, keep = np.array(z), np.array(keep)
-        if abs(z.sum()) > 3 or z[0] < 0:
-            continue
-        w = cp.Variable(2)
-        value = cp.sum_squares(w) / 2 + (weights * keep) @ loss(cp.multiply(z, Z @ w)) + cap * (weights @ (1 - keep))
-        best = min(best, cp.Problem(cp.Minimize(value + extra(cp.multiply(z, Z @ w)))).solve("CLARABEL") + energy(z))
+    best, (z, kept), w, t = np.inf, (cp.Parameter(N), cp.Parameter(N, nonneg=True)), cp.Variable(2), cp.Variable(N)
+    value = cp.sum_squares(w) / 2 + kept @ t + extra(cp.multiply(z, Z @ w))
+    problem = cp.Problem(cp.Minimize(value), [t >= loss(cp.multiply(z, Z @ w)), t >= 0])
+    for z.value, keep in product(map(np.array, product((-1, 1), repeat=N)), map(np.array, product((0, 1), repeat=N))):
+        if abs(z.value.sum()) <= 3 and z.value[0] > 0:
+            kept.value = weights * keep
+            best = min(best, problem.solve("CLARABEL") + cap * (weights @ (1 - keep)) + energy(z.value))
     return best
 
 

@@ -406,10 +406,10 @@ def test_a_saved_answer_outlives_the_reader_of_the_labels(data, tmp_path):
     assert md.Solution.load(target).verify()
 
 
-@pytest.mark.parametrize("solver", ["highs", "scs", "newton"])
-def test_nothing_but_json_is_on_standard_output(data, solver):
+def test_nothing_but_json_is_on_standard_output(data):
+    """HiGHS prints a line of its own when it is loaded."""
     command = [sys.executable, "-m", "margindsl", "solve", data, "--drop", "kind", "--balance", "0.1", "--relaxation",
-               "alternating", "--solver", solver, "--json"]
+               "alternating", "--solver", "highs", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert len(json.loads(done.stdout)["labels"]) == N
 

@@ -83,7 +83,7 @@ def test_a_thousand_losses_are_summed_in_linear_time():
         return perf_counter() - began
 
     seconds(100)
-    assert seconds(20_000) < 40 * seconds(2_000)
+    assert seconds(8_000) < 10 * seconds(1_000) + 0.5  # 64 times as long if each sum copied the one before
     total = sum(md.hinge(g[i % N]) for i in range(1200))
     assert problem(total).solve("exact").value == pytest.approx(problem(200 * md.sum(md.hinge(g))).solve("exact").value)
     shared = md.hinge(g[0]) + md.hinge(g[1])

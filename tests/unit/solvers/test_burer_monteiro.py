@@ -79,8 +79,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("loss", ["hinge", "odm", "least squares"])
-@pytest.mark.parametrize("case", sorted(CASES))
+@pytest.mark.parametrize("case,loss", [(case, loss) for case in sorted(CASES) for loss in (
+    ["hinge"] if case == "vanishing balance" else ["hinge", "odm", "least squares"])])
 def test_values_are_those_of_an_interior_point_method(case, loss):
     form = lifted(n=16, r=3, loss=LOSSES[loss], **CASES[case])
     expected = Clarabel().solve(form, Budget(tol=1e-8))

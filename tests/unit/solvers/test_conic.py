@@ -143,25 +143,26 @@ def test_session_is_compiled_once_for_other_labels_and_weights(name):
     features, y = instance(60, 5)
     form = FixedLabelForm(features, losses(60), y)
     session = SOLVERS[name].open(form)
-    first, problem = session.solve(form, Budget()), session.problem
+    session.solve(form, Budget())
+    problem = session.problem
     assert problem.is_dcp(dpp=True)
     other = replace(form, labels=np.roll(1 - y, 3), losses=losses(60, weight=9.0))
     second = session.solve(other, Budget())
     assert session.problem is problem
-    assert second.seconds["compile"] < first.seconds["compile"]
     assert check_fixed(other, second) == pytest.approx(Clarabel().solve(other).objective, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", CONIC)
-def test_many_points_compile_quickly_and_are_solved_again_with_their_own_labels(name):
+def test_many_points_are_compiled_once_and_solved_again_with_their_own_labels(name):
     features, y = instance(3000, 4)
     form = FixedLabelForm(features, losses(3000, ODM), y)
     session = SOLVERS[name].open(form)
+    problems = set()
     for labels in (y, np.where(features.phi[:, 0] > 0, 1, 0)):
         other = replace(form, labels=labels)
-        solution = session.solve(other, Budget())
-        check_fixed(other, solution)
-        assert solution.seconds["compile"] < 2
+        check_fixed(other, session.solve(other, Budget()))
+        problems.add(id(session.problem))
+    assert len(problems) == 1
 
 
 def test_session_compiles_anew_for_another_structure():
