@@ -40,15 +40,7 @@ def balanced_error(truth: ArrayLike, labels: ArrayLike) -> float:
     For two classes it is (Err⁺ + Err⁻)/2 under the better of the two matchings; with k classes the matching
     minimises the mean of the k error rates. A constant labelling of two classes has the value 1/2.
 
-    Parameters
-    ----------
-    truth, labels
-        As for `clustering_accuracy`.
-
-    Raises
-    ------
-    DeclarationError
-        As for `clustering_accuracy`.
+    Classes, clusters and errors are those of `clustering_accuracy`.
 
     References
     ----------
@@ -66,15 +58,7 @@ def balanced_error(truth: ArrayLike, labels: ArrayLike) -> float:
 def rand_index(truth: ArrayLike, labels: ArrayLike) -> float:
     """Return the share of pairs of points on which clustering and classes agree (same or different group).
 
-    Parameters
-    ----------
-    truth, labels
-        As for `clustering_accuracy`.
-
-    Raises
-    ------
-    DeclarationError
-        As for `clustering_accuracy`.
+    Classes, clusters and errors are those of `clustering_accuracy`.
 
     References
     ----------
@@ -95,15 +79,7 @@ def fowlkes_mallows(truth: ArrayLike, labels: ArrayLike) -> float:
 
     TP / sqrt((TP + FP)(TP + FN)) with TP the pairs in one class and one cluster; 0 where TP = 0.
 
-    Parameters
-    ----------
-    truth, labels
-        As for `clustering_accuracy`.
-
-    Raises
-    ------
-    DeclarationError
-        As for `clustering_accuracy`.
+    Classes, clusters and errors are those of `clustering_accuracy`.
 
     References
     ----------
@@ -122,20 +98,7 @@ def fowlkes_mallows(truth: ArrayLike, labels: ArrayLike) -> float:
 def normalised_mutual_information(truth: ArrayLike, labels: ArrayLike) -> float:
     """Return I(classes; clusters) divided by the arithmetic mean of the two entropies.
 
-    Parameters
-    ----------
-    truth, labels
-        As for `clustering_accuracy`.
-
-    Returns
-    -------
-    float
-        In [0, 1]; 1 where both are constant.
-
-    Raises
-    ------
-    DeclarationError
-        As for `clustering_accuracy`.
+    It is 1 where both are constant. Classes, clusters and errors are those of `clustering_accuracy`.
 
     Examples
     --------

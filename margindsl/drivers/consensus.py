@@ -68,18 +68,11 @@ def consensus(features: FeatureOperator, clusters: int, rng: np.random.Generator
     return np.asarray(features.apply(plane) - mean @ plane + gains.mean(axis=0))
 
 
-def nearest(points: FloatArray, sample: FloatArray) -> IntArray:
-    """Return (m, p) places of the nearest members of a sample (s, r) to points (m, r); a member is its own nearest."""
-    check(2 * len(points) * sample.size)
-    count = min(NEIGHBOURS + 1, len(sample))
-    distances = squared_distances(points, sample)
-    return np.asarray(np.argpartition(distances, count - 1, axis=1)[:, :count])
-
-
 def neighbour_graph(points: FloatArray) -> Any:
     """Return the (s, s) matrix with a one from each point to each of its nearest neighbours, its own one among them."""
-    near = nearest(points, points)
-    s, p = near.shape
+    s, p = len(points), min(NEIGHBOURS + 1, len(points))
+    check(2 * s * points.size)
+    near = np.argpartition(squared_distances(points, points), p - 1, axis=1)[:, :p]
     return csr_array((np.ones(near.size), (np.repeat(np.arange(s), p), near.ravel())), shape=(s, s))
 
 

@@ -25,6 +25,8 @@ from margindsl.typing import BoolArray, FloatArray, IntArray
 LARGEST_GRAM = 3000
 TRIDIAGONAL_WORK = 4.0  # of a few eigenvectors, times n**3
 TRIES = 4  # at a start, of which some end at the same labels
+LARGEST_METRIC = 1000  # features in which links choose directions
+METRIC_RIDGE = 0.3  # in mean variances: with links of a tenth of the points there are about as many as features
 FIRST_TOL = 1e-3  # of fits on the way to a first answer
 IN_HAND = 0.6  # of the allowance after a stop, in which the labels in hand are fitted
 
@@ -59,8 +61,8 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
     kind : {"mixed", "kmeans", "spectral", "random", "consensus", "known"}
         k-means runs in feature space (the first start of "kmeans" is the best of ten), in the space of k − 1 leading
         principal directions, random members of B, or all three in turn, beside what the hyperplane of the known labels
-        says where there are any. "consensus" is what clusterings of several kinds agree upon, "known" one start, from
-        the hyperplane of the known labels alone.
+        says where there are any. "consensus" is what clusterings of several kinds agree upon, beside k-means along
+        `linked_directions` where there are any, "known" one start, from the hyperplane of the known labels alone.
     """
     labels, k, seen = run.program.labels, run.program.clusters, run.program.features.clustered
     found = [labels.nearest(start) for start in run.starts]
@@ -69,6 +71,9 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
     if kind == "mixed" and has_known(run.program):
         with suppress(SolverError, UnboundedError):  # unbounded over the known labels alone, as shared scalars may be
             found.append(labels_from_known(run))
+    if kind == "consensus" and (along := linked_directions(run.program)) is not None:
+        gains = best_k_means(DenseFeatures(along, NoMap()), k, run.rng)
+        found.append(labels.maximise(named(run.program, gains)))
     wanted = max(1, count + len(found))
     spectral = np.zeros((labels.n, 0))
     if kind in ("mixed", "spectral"):
@@ -91,6 +96,46 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
             continue
         found = distinct([*found, np.asarray(labels.maximise(named(run.program, gains)))])
     return found
+
+
+def linked_directions(program: MarginProgram) -> FloatArray | None:
+    """Return (n, k − 1) decision values along which linked points lie near and parted ones far, None without links.
+
+    These are the directions of linear discriminants: with differences δ of points that a cannot-link parts, of mean
+    square B, and those within linked groups, of covariance W, B − cW has the rank k − 1 where classes have one
+    covariance, c being what the groups' means leave of it. All points say what a unit is: a generalised eigenproblem.
+
+    References
+    ----------
+    S. Xiang, F. Nie, C. Zhang (2008). Learning a Mahalanobis distance metric for data clustering and classification.
+    """
+    labels, features, k = program.labels, program.features.clustered, program.clusters
+    # 1. Groups of points that lie together, those of a known label among them, and pairs of groups that lie apart.
+    count, own = labels.count, labels.component
+    pinned = labels.at_points(np.maximum(labels.pinned, 0))
+    group = np.where(labels.free[own], 2 * own + (np.asarray(labels.sign) < 0), 2 * count + pinned)
+    each, known = 2 * np.arange(count), 2 * count + np.column_stack(np.triu_indices(k, 1))
+    sizes = np.bincount(group, minlength=2 * count + k)
+    parted = np.vstack([2 * labels.cannot, np.column_stack([each, each + 1]), known])
+    parted = parted[np.all(sizes[parted] > 0, axis=1)]
+    linked = sizes > 1
+    linked[parted.ravel()] = True
+    index = np.flatnonzero(linked[group])
+    if not len(index) or features.rank > LARGEST_METRIC:
+        return None
+    # 2. Their scatters, and the leading directions.
+    rows, place = features.rows(index), (np.cumsum(linked) - 1)
+    means = np.zeros((place[-1] + 1, features.rank))
+    np.add.at(means, place[group[index]], rows / sizes[group[index], None])
+    within, apart = rows - means[place[group[index]]], means[place[parted[:, 0]]] - means[place[parted[:, 1]]]
+    left = float(np.mean(np.sum(1.0 / sizes[parted], axis=1))) if len(parted) else 1.0
+    spread = within.T @ within / max(len(index) - len(means), 1)
+    unit = features.gram() / features.n
+    unit.flat[:: features.rank + 1] += METRIC_RIDGE * float(np.trace(unit)) / features.rank or 1.0
+    most = (max(0, features.rank - k + 1), features.rank - 1)
+    values, vectors = scipy.linalg.eigh(apart.T @ apart / max(len(apart), 1) - left * spread, unit,
+                                        subset_by_index=most)
+    return np.asarray(features.apply(vectors * np.sqrt(np.maximum(values + left, 0.0))))
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from margindsl.labelset import Names
 from margindsl.selection.stability import MOST
 from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray, PictureName
 
+LINKED = 4.0  # weight of a point with a link or a known label: from 3 to 10 points without have the same mean index
 FENCE = 2.0  # interquartile ranges; with 1.5 clean clouds of 300 points had 2 to 9 outliers, with 2 none to 3
 
 
@@ -161,8 +162,8 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         names : (n,) array, optional
             Names of the points, for links. Metadata routing cuts them with the rows.
         sample_weight : (n,) array, optional
-            Weights of the points' losses; sizes of clusters count points. For ``model=None`` and functions that take
-            ``sample_weight``.
+            Weights of the points' losses; sizes of clusters count points. For ``model=None``, where points with a link
+            or a known label count four times, and functions that take ``sample_weight``.
 
         Raises
         ------
@@ -187,8 +188,13 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
             raise DeclarationError(f"n_samples={n} should be >= n_clusters={k}")
         weights, codes = mean_one(weights_of(sample_weight, n)), _codes(labels, n, int(k))
         together = [] if groups is None else [group_links(groups, n)]
+        links = declared_links(md.Labels(n, clusters=max(2, int(k))), must_link, cannot_link)
+        linked = np.concatenate([*(link.pairs.ravel() for link in links), *(pairs.ravel() for pairs in together),
+                                 np.flatnonzero(codes >= 0)])
+        if self.model is None and len(linked):
+            counted = np.where(np.isin(np.arange(n), linked), LINKED, 1.0)
+            weights = mean_one(counted if weights is None else counted * weights)
         if k == 1:
-            links = declared_links(md.Labels(n), must_link, cannot_link)
             if cannot_link is not None and len(links[-1].pairs):
                 raise DeclarationError(f"n_clusters=1: given {len(links[-1].pairs)} cannot-links, which need two "
                                        "clusters; drop them, or ask for more clusters")

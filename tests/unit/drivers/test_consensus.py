@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 import margindsl as md
 from margindsl.drivers.consensus import SAMPLE, consensus
 from margindsl.drivers.means import best_k_means
-from margindsl.drivers.starts import kept
+from margindsl.drivers.starts import kept, linked_directions
 from margindsl.features import build
 from margindsl.metrics import clustering_accuracy
 
@@ -85,3 +85,22 @@ def test_clouds_of_unequal_sizes_are_what_most_clusterings_agree_upon():
     features = build(X, md.RBF(0.35 * md.mean_distance, rank=50)).clustered
     labels = consensus(features, 4, np.random.default_rng(0)).argmax(axis=1)
     assert clustering_accuracy(truth, labels) >= 0.98
+
+
+@pytest.mark.parametrize("clusters", [2, 3])
+@pytest.mark.parametrize("told", ["links", "labels"])
+def test_a_start_lies_along_the_directions_that_links_and_labels_tell(clusters, told):
+    rng, n = np.random.default_rng(0), 150
+    truth = np.arange(n) % clusters
+    X = rng.normal(size=(n, 6)) * [1, 1, 1, 4, 4, 4] + 5 * np.eye(clusters, 6)[truth]  # the classes vary least
+    y, f = md.Labels(n, clusters=clusters), md.Hyperplane(X)
+    i, j = rng.integers(n, size=(2, 90))
+    same = truth[i] == truth[j]
+    index = np.arange(0, n, 4)
+    constraints = ([md.must_link(y, np.c_[i, j][same & (i != j)]), md.cannot_link(y, np.c_[i, j][~same])]
+                   if told == "links" else [y[index] == (truth if clusters > 2 else 2 * truth - 1)[index]])
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(md.margin(y, f)))), constraints)
+    along = linked_directions(problem.program())
+    found = best_k_means(build(along), clusters, rng).argmax(axis=1)
+    assert along.shape == (n, clusters - 1) and clustering_accuracy(truth, found) > 0.95
+    assert linked_directions(md.Problem(problem.objective).program()) is None

@@ -68,7 +68,7 @@ def test_points_that_nothing_holds_are_where_the_hyperplanes_put_them(blobs, clu
 def test_links_hold_points_and_the_estimator_says_which(blobs):
     X, truth = blobs
     pairs = [(int(np.flatnonzero(truth == 0)[0]), int(np.flatnonzero(truth == 1)[0]))]
-    tied = MarginClusterer(3, random_state=0).fit(X, must_link=pairs)
+    tied = MarginClusterer(3, kernel="linear", random_state=0).fit(X, must_link=pairs)
     assert tied.held_.any() and np.array_equal(tied.held_, tied.predict(X) != tied.labels_)
 
 
