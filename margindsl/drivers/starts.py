@@ -124,16 +124,16 @@ def linked_directions(program: MarginProgram) -> FloatArray | None:
     if not len(index) or features.rank > LARGEST_METRIC:
         return None
     # 2. Their scatters, and the leading directions.
-    rows, place = features.rows(index), (np.cumsum(linked) - 1)
-    means = np.zeros((place[-1] + 1, features.rank))
-    np.add.at(means, place[group[index]], rows / sizes[group[index], None])
-    within, apart = rows - means[place[group[index]]], means[place[parted[:, 0]]] - means[place[parted[:, 1]]]
+    rows, row = features.rows(index), (np.cumsum(linked) - 1)
+    means = np.zeros((row[-1] + 1, features.rank))
+    np.add.at(means, row[group[index]], rows / sizes[group[index], None])
+    within, apart = rows - means[row[group[index]]], means[row[parted[:, 0]]] - means[row[parted[:, 1]]]
     left = float(np.mean(np.sum(1.0 / sizes[parted], axis=1))) if len(parted) else 1.0
-    spread = within.T @ within / max(len(index) - len(means), 1)
+    inner = within.T @ within / max(len(index) - len(means), 1)
     unit = features.gram() / features.n
     unit.flat[:: features.rank + 1] += METRIC_RIDGE * float(np.trace(unit)) / features.rank or 1.0
     most = (max(0, features.rank - k + 1), features.rank - 1)
-    values, vectors = scipy.linalg.eigh(apart.T @ apart / max(len(apart), 1) - left * spread, unit,
+    values, vectors = scipy.linalg.eigh(apart.T @ apart / max(len(apart), 1) - left * inner, unit,
                                         subset_by_index=most)
     return np.asarray(features.apply(vectors * np.sqrt(np.maximum(values + left, 0.0))))
 
