@@ -64,6 +64,7 @@ if TYPE_CHECKING:  # what checkers and editors see
     from margindsl.relaxations.first_cut import FirstCut as FirstCut
     from margindsl.relaxations.gmmc import GMMC as GMMC
     from margindsl.relaxations.minimax import Minimax as Minimax
+    from margindsl.relaxations.parts import Parts as Parts
     from margindsl.relaxations.safe import Safe as Safe
     from margindsl.relaxations.sdp import SDP as SDP
     from margindsl.relaxations.supervised import Supervised as Supervised

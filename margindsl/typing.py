@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 RelaxationName: TypeAlias = Literal[
-    "auto", "alternating", "cccp", "cuts-outside", "exact", "first-cut", "gmmc", "minimax", "safe", "sdp", "supervised",
-    "transductive", "weight-lifting"]
+    "auto", "alternating", "cccp", "cuts-outside", "exact", "first-cut", "gmmc", "minimax", "parts", "safe", "sdp",
+    "supervised", "transductive", "weight-lifting"]
 SolverName: TypeAlias = Literal[
     "auto", "alternating-mu", "burer-monteiro", "clarabel", "cpsp", "cutting-plane", "cvxpy", "ecos", "highs",
     "interior", "lbfgs", "mirror-descent", "mirror-prox", "newton", "node-newton", "osqp", "scs",

@@ -12,7 +12,7 @@ from margindsl.program.clusters import ClusterForm
 from margindsl.program.equalities import FEASIBLE
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
-from margindsl.typing import FloatArray
+from margindsl.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,17 +25,20 @@ class Certificate:
     ----------
     bound : float
         In units of the program, of a solution in those of its value.
-    kind : {"lift", "cases", "pool"}
-        One dual point of a lift; a dual point for each case of a tree; dual points of which one proves every labelling.
+    kind : {"lift", "cases", "pool", "parts"}
+        One dual point of a lift; a dual point for each case of a tree; dual points of which one proves every labelling;
+        certificates of groups of points.
     arrays : dict of str to array
         In units of the regulariser ½‖w‖²: `u` counts margins of points (rows, where losses share scalars), `q` their
         squares; `d`, `kappa`, `theta` the label matrix, its lifted bounds `vectors` and its cuts; `eta` squared
         decision bounds, which have limits on both sides, `tau` decision bounds; `paths` the labels a case decides;
-        `inner` duals of decided points, which say where the weights of better labels are.
+        `inner` duals of decided points, which say where the weights of labels are that are better than `known`.
     words : str
         One line saying what the proof is.
     is_trivial : bool
         Whether losses and norm prove the bound by themselves, whatever the relaxation.
+    parts : tuple of (float, (m,) int array, Certificate)
+        The share of the norm of a group, its points, and what is proved of them with losses divided by it.
     """
 
     bound: float
@@ -43,6 +46,7 @@ class Certificate:
     arrays: dict[str, Any] = field(default_factory=dict, kw_only=True)
     words: str = field(default="", kw_only=True)
     is_trivial: bool = field(default=False, kw_only=True)
+    parts: tuple[tuple[float, IntArray, Certificate], ...] = field(default=(), kw_only=True)
 
     def __repr__(self) -> str:
         return f"Certificate(bound={self.bound:.6g}, kind={self.kind!r}{f', {self.words}' * bool(self.words)})"
@@ -55,7 +59,7 @@ class Certificate:
 
     UNITS: ClassVar[dict[str, tuple[int, int]]] = {
         "u": (1, -2), "tau": (1, -2), "q": (0, -2), "eta": (0, -2), "d": (2, -2), "kappa": (2, -2), "theta": (2, -2),
-        "inner": (1, -2)}
+        "inner": (1, -2), "known": (0, -2)}
 
     def rescaled(self, decision: float, features: float, ridge: float = 1.0) -> Certificate:
         """Return the dual point of the program with features times s, decision values times t, all times κ.
@@ -68,8 +72,9 @@ class Certificate:
             t, s and κ.
         """
         factor = {name: ridge * decision**i * features**j for name, (i, j) in self.UNITS.items()}
-        return replace(self, arrays={name: np.asarray(x) * factor[name] if name in factor else x
-                                     for name, x in self.arrays.items()})
+        arrays = {name: np.asarray(x) * factor[name] if name in factor else x for name, x in self.arrays.items()}
+        return replace(self, arrays=arrays, parts=tuple(
+            (share, own, part.rescaled(decision, features, ridge)) for share, own, part in self.parts))
 
 
 def lifted_arrays(u: FloatArray, q: FloatArray, d: FloatArray, **others: Any) -> dict[str, Any]:

@@ -14,8 +14,8 @@ KNOWN = 1e-6  # the relative accuracy beyond which a value is not known
 CLOSE = 1e-12  # relative accuracy of features, to the size of their column
 CLUSTERS = {"binary": (2, 2), "simplex": (3, 1 << 20), "crammer-singer": (3, 1 << 20)}  # least and most of a coding
 SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not negative, * what may be infinite
-    "n": "labels", "nr": "phi", "r": "block", "rc": "w", "nc": "decision", "kc": "codes", "m": "points slopes bare",
-    "ms": "coupling",
+    "n": "labels owner", "nr": "phi", "r": "block", "rc": "w", "nc": "decision", "kc": "codes", "ms": "coupling",
+    "m": "points slopes bare", "G+": "shares", "G*": "ceilings",
     "s": "costs scalars nonneg", "f": "cell anchor A B C", "f*": "left right", "g": "log_at log_a log_d", "g+": "log_c",
     "x2": "must", "y2": "cannot", "i": "known_index known_values", "jn": "bound_weights",
     "a": "barred_index barred_values", "hn": "group_weights", "hk": "group_least group_most",
@@ -25,7 +25,8 @@ SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not ne
 WHOLE: dict[str, tuple[Any, Any]] = {  # of whole numbers: the least, and what all are below; a letter is a length
     "labels": (0, "k"), "points": (0, "n"), "nonneg": (0, 2), "cell": (0, "m"), "log_at": (0, "m"), "must": (0, "n"),
     "cannot": (0, "n"), "known_index": (0, "n"), "known_values": (0, "k"), "barred_index": (0, "n"),
-    "block": (-1, "r"), "barred_values": (0, "k"), "group_weights": (0, 2), "tree": ("p", "N"), "cuts": (-1, 2)}
+    "block": (-1, "r"), "barred_values": (0, "k"), "group_weights": (0, 2), "tree": ("p", "N"), "cuts": (-1, 2),
+    "owner": (0, "G")}
 
 
 def need(holds: Any, words: str) -> Any:
@@ -206,12 +207,13 @@ class Proof(SimpleNamespace):
         n, k = whole(header["n"], 1, 1 << 40), whole(header["clusters"], *CLUSTERS[header["coding"]])
         need(arrays["codes"].shape[:1] == (k,), "codes: not one a cluster")
         words = coded(header["coding"], k)
-        lengths = {"n": n, "N": n + 1, "k": k, "2": 2, "b": len(arrays["bound_lower"]) + 1, **words.pop("lengths")}
+        lengths = {"n": n, "N": n + 1, "k": k, "2": 2, "b": len(arrays["bound_lower"]) + 1,
+                   "G": len(arrays.get("shares", ())), **words.pop("lengths")}
         found = {name: self.cast(name, mark, arrays[name], lengths)
                  for mark, names in SHAPES.items() for name in names.split() if name in arrays}
         need(np.array_equal(found["codes"], words["codes"]), "the codes are not those of the coding")
         super().__init__(
-            **(found | words), n=n, clusters=k, known=math.inf,
+            **(found | words), n=n, clusters=k, known=math.inf, header=header, arrays=arrays,
             **{name: header[name] for name in ("coding", "kind", "state", "free_bias")},
             bias=np.array(header["bias"], dtype=float), held=whole(header["held"], -1, lengths["l"] - 1),
             ridge=number(header["ridge"], 0.0 if "block" in found else sys.float_info.min),
@@ -478,6 +480,46 @@ class Proof(SimpleNamespace):
         return low - (prices.sum(1) + charges.sum()) / 2 - self.rate * (
             abs(low) + abs(prices).sum(1) + abs(charges).sum())
 
+    def parts(self) -> Any:
+        """Yield shares s of the norm and the problems of groups of points alone: value >= sum s (norm + losses / s).
+
+        Every group has weights of its own, and what joins it to others is left out.
+        """
+        need(not len(self.costs) and math.fsum(self.shares) <= 1, "groups share scalars, or more than the norm")
+        own: Any = {number: {} for number in range(-1, len(self.shares))}
+        for name, x in self.arrays.items():
+            own[int(name.partition(":")[2] or -1)][name.partition(":")[0]] = x
+        for number, share in enumerate(self.shares):
+            at = self.owner == number
+            rows, n, x, y = at[self.points], int(np.count_nonzero(at)), at[self.must], at[self.cannot]
+            kept = {"j": [], "h": [], "l": [], "n": at, "m": rows, "f": rows[self.cell], "g": rows[self.log_at],
+                    "x": x.all(axis=1), "y": y.all(axis=1), "i": at[self.known_index], "a": at[self.barred_index]}
+            index, found = {"n": np.cumsum(at) - 1, "m": np.cumsum(rows) - 1}, dict[str, Any]()
+            for mark, name in [(mark, name) for mark, names in SHAPES.items() for name in names.split()]:
+                if name in vars(self):
+                    x, end = vars(self)[name], WHOLE.get(name, (0, 0))[1]
+                    for axis, letter in enumerate(mark.strip("+*")):
+                        x = np.compress(kept[letter], x, axis) if letter in kept else x
+                    found[name] = index[end][x] if end in index else x
+            found |= {name: found[name] / share for name in ("A", "B", "C", "log_c")}
+            found |= {"at_least": 0 * self.at_least, "at_most": 0 * self.at_most + n}
+            part = Proof(self.header | {"n": n, "held": -1, "constant": 0.0, "value": math.inf, "bound": -math.inf,
+                                        "kind": "lift" if "d" in own[number] else "cases"}, own[number] | found)
+            part.known = float(self.ceilings[number])
+            part.centre()
+            yield share, part
+
+    def proved(self, B: LabelSet) -> float:
+        """Return what the dual points prove of the labels in B, without the constant."""
+        if self.kind == "parts":
+            bounds = [share * min(part.proved(LabelSet(part)), part.known) for share, part in self.parts()]
+            return math.fsum(bounds) - 4 * EPS * math.fsum(map(abs, bounds))
+        (Z, leaf), low = B.leaves(), math.inf
+        for number, count in zip(*np.unique(leaf, return_counts=True)):
+            for part in np.array_split(Z[leaf == number], 1 + count * self.n * self.clusters // MOST):
+                low = np.minimum(low, np.min(self.leaf_bounds(B, number, part), initial=math.inf))
+        return float(low)
+
     def judge(self, report: Any) -> None:
         """Add what holds of labels, value, bound and status."""
         B, y, (i, j), (a, b) = LabelSet(self), self.labels, self.must.T, self.cannot.T
@@ -500,10 +542,7 @@ class Proof(SimpleNamespace):
         gap = self.value - self.bound
         need(self.state != "OPTIMAL" or gap <= CLOSED * abs(self.value) + rounding, f"status: optimal, gap {gap:.3g}")
         if self.bound > -math.inf:
-            (Z, leaf), low = B.leaves(), math.inf
-            for number, count in zip(*np.unique(leaf, return_counts=True)):
-                for part in np.array_split(Z[leaf == number], 1 + count * self.n * self.clusters // MOST):
-                    low = np.minimum(low, np.min(self.leaf_bounds(B, number, part), initial=math.inf))
+            low = self.proved(B)
             report.bound = max(-math.inf, float(low + self.constant - 2 * EPS * (abs(low) + abs(self.constant))))
             need(self.bound <= report.bound, f"bound {self.bound:.17g} is not proved, {report.bound:.17g} is")
             report.proved.append(f"bound {self.bound:.12g}, {gap:.3g} below the value")

@@ -73,25 +73,39 @@ def export(program: MarginProgram, stated: Stated, certificate: Certificate | No
     if certificate is None or not np.isfinite(stated.bound):
         return header, arrays | shown
     point = certificate.rescaled(1.0, 1.0, program.scale)
+    if point.parts:
+        header["kind"], owner, shares = "parts", np.zeros(program.n, dtype=int), [share for share, _, _ in point.parts]
+        for number, (_, own, _) in enumerate(point.parts):
+            owner[own] = number
+        arrays |= {"owner": owner, "shares": np.array(shares) * (1 - 16 * EPS), "ceilings": np.array(
+            [float(part.arrays.get("known", np.inf)) for _, _, part in point.parts])}  # shares of a sum of at most one
+        proofs = (proof for _, proof in Proof(header, arrays | {"phi": phi}).parts())
+        found = [_dual(program, proof, part, []) for proof, (_, _, part) in zip(proofs, point.parts)]
+        shown |= {f"{name}:{number}": x for number, own in enumerate(found) for name, x in own.items()}
+        return header, arrays | shown
     header["kind"] = "lift" if point.kind == "lift" else "cases"
-    lifted = [position for position, bound in zip(order, program.decision) if math.isfinite(bound.reach)]
     proof = Proof(header, arrays | {"phi": phi})
     proof.centre()
+    return header, arrays | shown | _dual(program, proof, point, order)
+
+
+def _dual(program: MarginProgram, proof: Proof, point: Certificate, order: list[int]) -> dict[str, Any]:
+    """Return the dual points of a certificate, its decision bounds in the order of the declaration."""
+    lifted = [position for position, bound in zip(order, program.decision) if math.isfinite(bound.reach)]
     pairs = {"eta": (lifted, 1), "tau": (order, len(proof.pairs))}
     dual = {name: np.asarray(x) for name, x in point.arrays.items()}
-    for name, (rows, many) in pairs.items():  # in the order of the declaration, zero where a bound was left out
+    for name, (rows, many) in pairs.items():  # zero where a bound was left out
         if name in dual:
             x, inner = dual[name], dual[name].shape[:-1]
-            dual[name] = np.zeros((*inner, len(declaration.decision), many))
+            dual[name] = np.zeros((*inner, len(proof.decision_lower), many))
             if x.shape[-1]:
                 dual[name][..., rows, :] = x.reshape(*inner, len(rows), many)
     if point.kind != "cases" and np.any(dual["u"]):
         dual["u"] = program.kind.own_duals(program, dual["u"])
-    if point.kind == "lift":
+    if point.kind == "lift" and "decided" not in dual:
         labels: Any = program.labels
         dual["decided"] = labels.pinned[labels.component] >= 0
-    found = {"lift": _lift, "cases": _cases, "pool": _pool}[point.kind](LabelSet(proof), dual, proof)
-    return header, arrays | shown | found
+    return {"lift": _lift, "cases": _cases, "pool": _pool}[point.kind](LabelSet(proof), dual, proof)
 
 
 def with_ones(features: FeatureOperator, header: dict[str, Any]) -> FloatArray:

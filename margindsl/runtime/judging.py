@@ -169,6 +169,8 @@ def _judged(program: MarginProgram, solution: Any, certificate: Certificate) -> 
 
 def _work(program: MarginProgram, certificate: Certificate) -> float:
     """Return the multiply-adds of a check: passes over features, products with cuts, eigenvalues of forms of both."""
+    if certificate.parts:
+        return sum(_work(program, part) * (len(own) / program.n) for _, own, part in certificate.parts)
     arrays = certificate.arrays
     n, r, d = program.n, program.features.rank, np.asarray(arrays.get("d", np.zeros(0)))
     # a cut each, for the diagonal of a proof is positive; without labels there is none

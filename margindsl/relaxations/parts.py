@@ -1,0 +1,175 @@
+"""By parts: what is proved of groups of points, each with labels and weights of its own, bounds the optimum of all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from margindsl.contract import Budget, Offer, Refusal, integers
+from margindsl.drivers.run import Run
+from margindsl.host.parallel import share_out
+from margindsl.labelset import presolve
+from margindsl.program.certificates import Certificate, certify_least_value
+from margindsl.program.program import MarginProgram
+from margindsl.relaxations.exact import Exact
+from margindsl.relaxations.lift import lift
+from margindsl.relaxations.relaxation import Outcome, check_choice
+from margindsl.relaxations.sdp import SDP
+from margindsl.relaxations.weight_lifting import WeightLifting
+from margindsl.typing import FloatArray, IntArray
+
+FIRST = 0.3  # of the time, for the weight lift of all points
+RISE = 0.02  # of the value: where the bound rises by more, groups of twice the size are worth their time
+ACCURACY = 1e-3  # relative, of the bound of a group
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts(WeightLifting):
+    """Bound the optimum over many points by the mean of what is proved of groups of them, at any number of points.
+
+    The groups of a partition may have labels and weights of their own, so that for shares p_j = n_j/n of the norm
+    min ½‖w‖² + Σ_i c_i ρ_i ≥ Σ_j p_j min [½‖w_j‖² + Σ_{i in j} (c_i/p_j) ρ_i]: of a mean of losses, the mean of the
+    optima of the groups. It tends to the gap between the optima of groups and of all, whatever the number of points,
+    and is small where a group has several times as many points as the features columns; certificates of the groups are
+    the proof. Linked points are in one group, and known labels and labels found first in equal shares in all of them;
+    bounds on sums of labels and decision values, and sizes, which join groups, are left out. Labels are those of
+    `margindsl.WeightLifting`, and the bound is never below that of it.
+
+    Parameters
+    ----------
+    size : int
+        Points of a group.
+    largest : int or None
+        Where the bound rises by more than a fiftieth of the value, groups of twice the size follow, up to this one.
+    groups : {"lift", "exact"}
+        What bounds a group: the lift with its cuts ("sdp"), or branch and bound, which takes longer and proves more; of
+        few columns above all. With a time limit each group has its part.
+    n_jobs : int or None
+        Groups at once, as in scikit-learn.
+    rounding, polish
+        As for `margindsl.WeightLifting`.
+    """
+
+    name: ClassVar[str] = "parts"
+    by_label: ClassVar[bool] = False
+    summary: ClassVar[str] = "mean of what is proved of groups of points"
+
+    size: int = integers(2).option(60)
+    largest: int | None = integers(2).or_none().option(None)
+    groups: str = "lift"
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(self, "groups", ("lift", "exact"))
+
+    @classmethod
+    def priority(cls, program: MarginProgram) -> float:
+        return 0.0  # it takes time in proportion to the points, which "auto" does not spend
+
+    def accepts(self, program: MarginProgram) -> Offer | Refusal:
+        """Refuse what joins groups beyond their weights: a free bias, shared scalars."""
+        source = program.source
+        if program.free_bias or (source is not None and source.free_bias) or program.losses.scalars.count:
+            return Refusal("groups of points have scalars and biases of their own, which nothing holds",
+                           "Use bias='penalised' and losses without shared scalars, or relaxation='weight-lifting'")
+        if source is not None and source.rows is not None:
+            return Refusal("rows beyond those of the points join groups", "Use relaxation='weight-lifting'")
+        return super().accepts(program)
+
+    def run(self, run: Run) -> Outcome:
+        """Run the weight lift, then bound groups; the better bound is the answer's."""
+        with run.share(FIRST):
+            found = super().run(run)
+        assert run.lift_solver is not None
+        solvers = {"exact": ("newton", "node-newton"), "lift": ("interior", "burer-monteiro")}[self.groups]
+        chosen, size, done = {name: run.lift_solver(name) for name in (*solvers, "interior")}, self.size, False
+        while not (done or run.stopped or found.certificate is None):
+            groups = self._dealt(run, size)
+            programs = [_alone(run.program, own) for own in groups]
+            proofs = [certify_least_value(one.losses) for one in programs]
+            shares = np.array([len(own) for own in groups]) / run.program.n
+            value, low = run.known(), found.certificate.bound
+            keep = partial(self._keep, run, proofs, shares, low)
+            seconds = run.budget.share(0.8 / len(groups) * max(1, self.n_jobs or 1)).remaining
+            seeds = run.rng.integers(1 << 32, size=len(groups)).tolist()
+            tasks = [(self.groups, one, chosen, run.fixed_solver, seconds, seed) for one, seed in zip(programs, seeds)]
+            try:
+                share_out(proved, tasks, keep, self.n_jobs)
+            except KeyboardInterrupt as end:
+                found = replace(found, status=run.ended_by(end))
+            bound = float(shares @ [proof.bound for proof in proofs])
+            size, done = 2 * size, not bound > low + RISE * abs(value) or 2 * size > (self.largest or 0)
+            if bound > low:
+                parts = tuple(zip(shares.tolist(), groups, proofs))
+                proof = Certificate(bound, kind="parts", parts=parts, words=f"dual points of {len(groups)} groups")
+                found = replace(found, certificate=proof, estimate=max(found.estimate, bound))
+        return found
+
+    def _keep(self, run: Run, proofs: list[Certificate], shares: FloatArray, low: float, number: int,
+              proof: Certificate | None) -> None:
+        if proof is not None and proof.bound > proofs[number].bound:
+            proofs[number] = proof
+        run.record(self.name, number, run.known(), max(low, float(shares @ [one.bound for one in proofs])))
+
+    def _dealt(self, run: Run, size: int) -> list[IntArray]:
+        """Return the points of groups, components dealt out in the order of what is known of them and their labels."""
+        labels: Any = run.program.labels
+        best = labels.any_member() if run.best is None else run.best.labels
+        order = np.lexsort((run.rng.random(labels.count), best[labels.first], labels.free))
+        number, count = np.empty(labels.count, dtype=int), max(1, round(run.program.n / size))
+        number[order] = np.arange(labels.count) % count
+        owner = number[labels.component]
+        sizes = np.bincount(owner, minlength=count)
+        owner = np.where(sizes[owner] > 1, owner, np.argmax(sizes))  # one point has no label set of its own
+        by_owner = np.argsort(owner, kind="stable")
+        groups = np.split(by_owner, np.searchsorted(owner[by_owner], np.arange(1, count)))
+        return [own for own in groups if len(own)]
+
+
+def _alone(program: MarginProgram, own: IntArray) -> MarginProgram:
+    """Return the program of some points alone, its losses divided by their share."""
+    index = np.full(program.n, -1)
+    index[own] = np.arange(len(own))
+    source, known = program.source, {}
+
+    def inside(points: Any) -> Any:
+        return np.all(index[points] >= 0, axis=tuple(range(1, np.ndim(points))))
+
+    if source is not None:
+        known = {name: index[pairs[inside(pairs)]] for name, pairs in (
+            ("must", source.must), ("cannot", source.cannot))}
+        known |= {name: (index[at[inside(at)]], values[inside(at)]) for name, (at, values) in (
+            ("known", source.known), ("barred", source.barred))}
+    terms = []
+    for term in program.losses.terms:
+        rows = term.taken(np.flatnonzero(index[term.points] >= 0))
+        terms.append(replace(rows, points=index[rows.points], weights=rows.weights * (program.n / len(own))))
+    return replace(
+        program, features=program.features.take(own), labels=presolve(len(own), program.clusters, **known), decision=(),
+        losses=replace(program.losses, n=len(own), terms=tuple(term for term in terms if term.rows)),
+        source=None, normal=None)
+
+
+def proved(groups: str, program: MarginProgram, solvers: dict[str, Any], fits: Any, seconds: float,
+           seed: int) -> Certificate | None:
+    """Return what is proved of a group, in the units of its program; None where nothing is."""
+    bounds = Exact(method="branching") if groups == "exact" else SDP()
+    if isinstance(bounds.offer(program), Refusal):
+        bounds = SDP()
+    form: Any = lift(program, whole=True) if isinstance(bounds, SDP) else bounds.lower(program)
+    solver = solvers.get(bounds.default_solver(form), solvers["interior"])
+    run = Run(program, solver, fits, Budget.within(seconds, tol=ACCURACY), np.random.default_rng(seed), form=form)
+    found = bounds.run(run)
+    proof, labels = found.certificate, found.answer.labels if found.answer is not None else None
+    if proof is None:
+        return None
+    arrays = proof.arrays | {"decided": program.labels.pinned[program.labels.component] >= 0}
+    if "inner" in arrays:
+        labels = found.candidates[0] if labels is None else labels
+        value = run.fit(labels).value
+        proof, arrays = replace(proof, bound=min(proof.bound, value)), arrays | {"known": np.array(value)}
+    return replace(proof, arrays=arrays)

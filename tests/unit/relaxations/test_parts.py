@@ -1,0 +1,64 @@
+"""Bounds by parts: below the optimum by enumeration, no lower than the weight lift's, judged group by group."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import margindsl as md
+from margindsl.errors import RefusalError
+from margindsl.proof.check import check
+from margindsl.runtime.judging import written
+
+pytestmark = pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
+
+
+def clouds(n: int, d: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)) + 1.5 * rng.choice([-1, 1], n)[:, None] / np.sqrt(d)
+
+
+def declared(X: np.ndarray, constraints: int = 0, k: int = 2, loss: object = md.odm, **plane: object) -> md.Problem:
+    y, f = md.Labels(len(X), k), md.Hyperplane(X, **{"centre": False, **plane})
+    margin = y * f if k == 2 else md.margin(y, f, coding="simplex")
+    rules = [y[0] == y[1], y[2] != y[3], y[4] == 1, abs(md.sum(f)) <= 3, *([abs(md.sum(y)) <= 2] if k == 2 else [])]
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(loss(margin))), rules[:constraints])
+
+
+@pytest.mark.parametrize(("constraints", "k", "groups", "loss"), [
+    (0, 2, "exact", md.odm), (3, 2, "lift", md.odm), (5, 2, "exact", md.hinge), (4, 2, "lift", md.logistic),
+    (2, 3, "lift", md.hinge)])
+def test_bounds_are_below_the_optimum_and_above_the_weight_lift(constraints, k, groups, loss):
+    problem = declared(40.0 * clouds(9, 2, constraints), constraints, k, loss)
+    optimum = problem.solve(md.Exact(), random_state=0).value
+    lifted = problem.solve("weight-lifting", random_state=0)
+    solution = problem.solve(md.Parts(size=4, groups=groups), random_state=0)
+    assert lifted.bound - 1e-6 * abs(optimum) <= solution.bound <= optimum * (1 + 1e-9)
+    report = solution.verify()
+    assert report and not report.unverified
+
+
+def test_one_group_of_all_points_proves_the_optimum():
+    solution = declared(clouds(12, 2)).solve(md.Parts(size=12, groups="exact"), random_state=0)
+    assert solution.bound == pytest.approx(solution.value, rel=2e-3)
+
+
+def test_the_judge_believes_no_forged_group():
+    lifted, solution = (declared(clouds(60, 2), 3).solve(relaxation, random_state=0)
+                        for relaxation in ("weight-lifting", md.Parts(size=30)))
+    assert solution.bound > 1.2 * lifted.bound
+    header, arrays = written(solution)
+    assert header["kind"] == "parts" and check(header, arrays)
+    forgeries = [
+        {"shares": arrays["shares"] * 1.01}, {"owner": 0 * arrays["owner"]}, {"ceilings": 2 * arrays["ceilings"]},
+        {"A:0": 2 * arrays["A"], "B:0": 2 * arrays["B"]}, {"owner": np.roll(arrays["owner"], 1)},
+        {"cannot:0": np.array([[2, 3]])}, {"d:0": 0.9 * arrays["d:0"]}, {"q:1": 1.1 * arrays["q:1"]},
+        {"u:1": 1.2 * arrays["u:1"]}, {"theta:0": 2 * arrays["theta:0"]}]
+    for change in forgeries:
+        assert not check(header | {"bound": 0.5 * (header["bound"] + header["value"])}, arrays | change), list(change)
+
+
+def test_what_joins_groups_is_refused():
+    for plane, loss in (({"bias": True}, md.odm), ({}, lambda g: md.pos(md.Scalar(nonneg=True) - g))):
+        with pytest.raises(RefusalError, match="of their own"):
+            declared(clouds(9, 2), 4, loss=loss, **plane).solve(md.Parts())
