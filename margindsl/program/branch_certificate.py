@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.labelset import LabelSet
 from margindsl.labelset.forcing import Path
 from margindsl.program.certificates import Certificate
 from margindsl.program.nodes import NodeBounds
@@ -29,40 +28,6 @@ class Leaf:
     path: Path
     u: FloatArray
     rest: FloatArray
-
-
-def covers(labels: LabelSet, paths: list[Path],
-           branches: Callable[[Path], list[int]] | None = None) -> bool:
-    """Return whether every member of B, up to names that may be exchanged, follows one of the paths.
-
-    At every node the paths must decide one common component; a value that no path takes must be infeasible, or differ
-    in name only from one that is taken.
-
-    Parameters
-    ----------
-    branches : callable, optional
-        The values that the next component on a path can take; those of the label set when left out.
-    """
-    branches = labels.branches if branches is None else branches
-    pending: list[tuple[Path, list[Path]]] = [((), paths)]
-    while pending:
-        prefix, group = pending.pop()
-        depth = len(prefix)
-        if any(len(path) == depth for path in group):
-            continue
-        if not group or len({path[depth][0] for path in group}) != 1:
-            return False
-        component, values = group[0][depth][0], branches(prefix)
-        if not {path[depth][1] for path in group} <= set(values):
-            return False
-        for value in values:
-            step = (*prefix, (component, value))
-            inside = [path for path in group if path[depth][1] == value]
-            if inside:
-                pending.append((step, inside))
-            elif labels.implied(step) is not None:
-                return False
-    return True
 
 
 def certify_tree(bounds: NodeBounds, leaves: Sequence[Leaf], bound: float) -> Certificate:

@@ -30,7 +30,7 @@ NEAR = 1e-9  # of the parts of the square of a radius, by which it is greater: w
 class Cuts:
     """Represent T inequalities bᵀMb ≥ l on the label matrix, some of them equalities; b has few entries, all ±1.
 
-    Of signs (bᵀz)² ≥ 1 where b has an odd number of entries, since the sum is odd: triangles, pentagons, … Of the unit
+    Of signs (bᵀz)² ≥ 1 where b has an odd number of entries, since the sum is odd: triangles, … Of the unit
     codes of k clusters |c_i + c_j|² ≥ 2 − 2/(k−1), equal where they differ, and |c_i + c_j − c_k|² ≥ 1, which is
     1 where c_k is one of the others, and 3 + 2(⟨c_i, c_j⟩ + 2/(k−1)) at least where it is not.
 

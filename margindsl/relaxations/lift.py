@@ -16,7 +16,6 @@ from margindsl.program.split import merged_rows
 from margindsl.typing import FloatArray, IntArray
 
 LARGEST_PRODUCTS = 3000  # components up to which all inner products are looked at
-PENTAGONS, NEARLY, SWAPS = 300, 0.3, 20  # triangles that grow to pentagons, their slack at most, exchanges in each
 
 
 def lift(program: MarginProgram, rows: bool = True, whole: bool = False) -> LiftForm:
@@ -126,48 +125,6 @@ def violated_triangles(V: FloatArray, most: int, alike: bool = True, tol: float 
     depth, triples, signs = (np.concatenate(part) for part in zip(*found))
     chosen = _lowest(depth, most)
     return Cuts.odd(triples[chosen], signs[chosen])
-
-
-def violated_pentagons(V: FloatArray, most: int, tol: float = 1e-3) -> Cuts:
-    """Return violated (Σ s_i z_i)² ≥ 1 of five signs at M = VVᵀ, grown from triangles that hold nearly with equality.
-
-    Parameters
-    ----------
-    V : (N, p) float array
-        Unit rows.
-    """
-    near = violated_triangles(V, PENTAGONS, tol=-NEARLY)
-    if not near.count or len(V) < 6:
-        return Cuts.none()
-    # 1. two more components, each where bᵀMb falls most
-    M, b, row = V @ V.T, near.matrix(len(V)).toarray(), np.arange(near.count)
-    for _ in range(2):
-        r = b @ M
-        at = np.argmax(np.where(b == 0, np.abs(r), -1.0), axis=1)
-        b[row, at] = np.where(r[row, at] > 0, -1.0, 1.0)
-    # 2. one in place of another while it falls: without p it is bᵀMb − 2 b_p r_p + 1, with q then 1 − 2|r_q − b_p M_pq|
-    for _ in range(SWAPS):
-        r, best, after = b @ M, np.full(len(b), -1e-6), b.copy()
-        for p in np.argsort(b == 0, axis=1, kind="stable")[:, :5].T:
-            own = b[row, p]
-            rest = r - own[:, None] * M[p]
-            q = np.argmax(np.where(b == 0, np.abs(rest), -1.0), axis=1)
-            fall = 2.0 - 2.0 * own * r[row, p] - 2.0 * np.abs(rest[row, q])
-            lower = fall < best
-            best, moved = np.where(lower, fall, best), b[lower]
-            moved[np.arange(len(moved)), p[lower]] = 0.0
-            moved[np.arange(len(moved)), q[lower]] = np.where(rest[row, q] > 0, -1.0, 1.0)[lower]
-            after[lower] = moved
-        if np.array_equal(after, b):
-            break
-        b = after
-    # 3. the most violated
-    b = np.unique(b, axis=0)
-    depth = np.einsum("ti,ti->t", b, b @ M)
-    chosen = _lowest(depth, most)
-    b = b[chosen[depth[chosen] < 1.0 - tol]]
-    positions = np.argsort(b == 0, axis=1, kind="stable")[:, :5]
-    return Cuts.odd(positions, np.take_along_axis(b, positions, 1).astype(int)) if len(b) else Cuts.none()
 
 
 def violated_products(V: FloatArray, clusters: int, most: int, tol: float = 1e-4) -> Cuts:

@@ -26,7 +26,6 @@ from margindsl.relaxations.lift import (
     LARGEST_PRODUCTS,
     lift,
     refuse_clusters,
-    violated_pentagons,
     violated_products,
     violated_triangles,
 )
@@ -43,7 +42,6 @@ SOON = 100  # components up to which the lift and its cuts take a few seconds: 1
 A_ROUND, MULTIPLIERS = 4, 2000  # cuts that a round adds a component, and multipliers from which on it adds fewer
 LEAST_RISE, A_STEP = 1e-3, 1e-3  # of the bound by a round, and a step of a thousand multipliers (a tenth of a second)
 HELD = 1e-2  # least γ of a cut that is kept, relative to bound and slack
-PENTAGONS_AT = 0.25  # violation of triangles below which pentagons are looked for
 BESIDE = 0.2  # of the time left, of a lift beside another relaxation
 LARGEST_MATRIX = 10_000_000  # numbers of label vectors that are kept for the label matrix
 
@@ -64,11 +62,11 @@ class SDP(Relaxation):
     ----------
     cuts : {"auto", "none", "all"}
         Inequalities added to the label matrix in rounds, and dropped again when they do not bind. Of two clusters all
-        triangle inequalities that are violated most, and pentagonal ones beside them. "auto" cuts what constraints
-        couple, up to 500 components, for as long as a round raises the bound by a thousandth, and by a hundredth a
-        second of its estimated time, and leaves them to solvers that go on from round to round ("interior"); of more
-        clusters it adds the "products" alone. "all" goes on until nothing is won, and has labels that nothing couples
-        take part. Bounds are never below those of "none".
+        triangle inequalities that are violated most; pentagonal ones beside them win less than .1 %. "auto" cuts what
+        constraints couple, up to 500 components, for as long as a round raises the bound by a thousandth, and by a
+        hundredth a second of its estimated time, and leaves them to solvers that go on from round to round
+        ("interior"); of more clusters it adds the "products" alone. "all" goes on until nothing is won, and has labels
+        that nothing couples take part. Bounds are never below those of "none".
     cut_rounds : int
         Most rounds of cuts.
     tol : float or None
@@ -277,15 +275,13 @@ class SDP(Relaxation):
         return form.count > 2 and (self.cuts == "all" or (self.cuts == "auto" and rejoins and form.count <= CUT))
 
     def _violated(self, form: LiftForm, raw: RawSolution) -> Cuts:
-        """Return violated cuts: products of codes; triangles, and pentagons where these are nearly fulfilled."""
+        """Return violated cuts: products of codes, triangles."""
         V, N = np.asarray(raw["V"]), form.count
         most = min(A_ROUND * N, max(N, MULTIPLIERS - form.multipliers + form.cuts.count))
         if form.clusters > 2:
             products = violated_products(V, form.clusters, max(150, A_ROUND * N))
             return products if self.cuts == "auto" else products.joined(violated_triangles(V, most, alike=False))
-        triangles = violated_triangles(V, most)
-        deepest = 1.0 - triangles.values(V).min(initial=1.0)
-        return triangles.joined(violated_pentagons(V, N)) if deepest < PENTAGONS_AT else triangles
+        return violated_triangles(V, most)
 
 
 def _kept(form: LiftForm, raw: RawSolution) -> State:

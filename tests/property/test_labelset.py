@@ -100,10 +100,10 @@ def check_cycle(cycle, must, cannot, known):
 
 def check_moves(labels, y, members):
     z = labels.contract(y)
-    assert (labels.expand(z) == y).all()
+    assert (labels.at_points(z) == y).all()
     flips = np.eye(labels.count, dtype=int)
-    assert labels.feasible_moves(y).any(axis=1).tolist() == [tuple(labels.expand(z ^ f)) in members for f in flips]
-    expected = [k != 0 and tuple(labels.expand(z ^ flips[0] ^ flips[k])) in members for k in range(labels.count)]
+    assert labels.feasible_moves(y).any(axis=1).tolist() == [tuple(labels.at_points(z ^ f)) in members for f in flips]
+    expected = [k != 0 and tuple(labels.at_points(z ^ flips[0] ^ flips[k])) in members for k in range(labels.count)]
     other = 1 - z
     assert labels.feasible_pairs(y, 0, other[0], np.arange(labels.count), other).tolist() == expected
 

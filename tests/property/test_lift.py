@@ -12,7 +12,7 @@ from margindsl.contract import Budget
 from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
 from margindsl.program.lift import Cuts
 from margindsl.program.lift_certificate import repair_lift
-from margindsl.relaxations.lift import lift, violated_pentagons, violated_products, violated_triangles
+from margindsl.relaxations.lift import lift, violated_products, violated_triangles
 from margindsl_solvers.conic import Clarabel
 
 pytestmark = pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
@@ -136,20 +136,6 @@ def test_cuts_of_rounds_raise_bounds_to_at_most_the_optimum(seed):
     assert bounds[0] <= min(bounds[1:]) + 1e-6 * best and max(bounds) <= best * (1 + 1e-7)
 
 
-def test_pentagons_hold_for_labellings_and_are_found_where_triangles_do_not_see_them():
-    M = np.eye(6)
-    M[:5, :5] += np.where(np.eye(5), 0.0, -0.25)  # of five vectors whose sum is zero, and one beside
-    V = np.linalg.cholesky(M + 1e-12 * np.eye(6))
-    assert violated_triangles(V, 5).count == 0 and violated_pentagons(V, 5).values(V)[0] == pytest.approx(0.0, abs=1e-9)
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        V = rng.normal(size=(9, 4))
-        V /= np.linalg.norm(V, axis=1, keepdims=True)
-        cuts = violated_pentagons(V, 20)
-        assert cuts.count and np.all(np.count_nonzero(cuts.signs, axis=1) == 5) and cuts.values(V).max() < 1.0
-        assert violated_pentagons(rng.choice([-1.0, 1.0], (9, 1)), 20).count == 0
-
-
 def test_separation_finds_the_worst_triangle_and_none_for_labellings():
     rng = np.random.default_rng(0)
     for N in range(3, 9):
@@ -258,7 +244,7 @@ def test_scs_agrees_with_clarabel():
 
 def test_what_is_refused():
     with pytest.raises(UnknownNameError, match="cuts of SDP"):
-        md.SDP(cuts="pentagon")
+        md.SDP(cuts="triangle")
     with pytest.raises(DeclarationError, match="cut_rounds=-1"):
         md.SDP(cut_rounds=-1)
     for relaxation in ("sdp", "weight-lifting"):

@@ -104,19 +104,19 @@ def check_changes(labels, y, members):
         z = labels.contract(y)
     except ValueError:
         return
-    assert (labels.expand(z) == y).all()
+    assert (labels.at_points(z) == y).all()
     moves = labels.feasible_moves(y)
     for c, q in product(range(labels.count), range(labels.clusters)):
         moved = z.copy()
         moved[c] = q
-        assert moves[c, q] == (labels.free[c] and q != z[c] and tuple(labels.expand(moved)) in members)
+        assert moves[c, q] == (labels.free[c] and q != z[c] and tuple(labels.at_points(moved)) in members)
     for first in range(labels.count):
         expected = []
         for c in range(labels.count):
             swapped = z.copy()
             swapped[[first, c]] = z[[c, first]]
             able = labels.free[c] and labels.free[first] and z[c] != z[first]
-            expected.append(bool(able and tuple(labels.expand(swapped)) in members))
+            expected.append(bool(able and tuple(labels.at_points(swapped)) in members))
         found = [labels.feasible_pairs(y, first, z[c], np.array([c]), z[[first]])[0] for c in range(labels.count)]
         assert found == expected
 

@@ -99,7 +99,7 @@ def test_label_set_refuses_malformed_arguments():
     with pytest.raises(DeclarationError, match=r"hold 2\.0 at point 5"):
         labels.contract(np.where(np.arange(30) == 5, 2.0, 1.0))
     with pytest.raises(DeclarationError, match="have type"):
-        labels.expand(np.array(["a"] * 29))
+        labels.contract(np.array(["a"] * 30))
 
 
 def test_violations_are_sentences():

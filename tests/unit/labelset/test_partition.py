@@ -73,7 +73,7 @@ def test_sizes_and_links_agree_with_the_whole_programme(links):
         assert labels.contains(y)
         whole = np.where(labels.allowed, labels.by_components(gain), -np.inf)
         counts = solve_assignment(whole, labels.cannot, labels.size, (labels.at_least, labels.at_most))
-        assert picked(gain, y) == pytest.approx(picked(gain, labels.expand(np.argmax(counts, axis=1))), abs=1e-7)
+        assert picked(gain, y) == pytest.approx(picked(gain, labels.at_points(np.argmax(counts, axis=1))), abs=1e-7)
 
 
 @pytest.mark.parametrize("size, kind", [(2, "alike"), (3, "alike"), (2, "noise"), (3, "line")])
@@ -89,7 +89,7 @@ def test_linked_points_that_want_one_cluster_agree_with_the_whole_programme(size
     y = labels.maximise(gain)
     assert labels.contains(y)
     counts = solve_assignment(labels.by_components(gain), labels.cannot, labels.size, (labels.at_least, labels.at_most))
-    assert picked(gain, y) == pytest.approx(picked(gain, labels.expand(np.argmax(counts, axis=1))), abs=1e-7)
+    assert picked(gain, y) == pytest.approx(picked(gain, labels.at_points(np.argmax(counts, axis=1))), abs=1e-7)
 
 
 def test_components_of_one_size_are_a_transportation_problem():
@@ -102,7 +102,7 @@ def test_components_of_one_size_are_a_transportation_problem():
     counts = solve_assignment(
         labels.by_components(gain), np.zeros((0, 2), int), labels.size, (labels.at_least, labels.at_most)
     )
-    assert picked(gain, y) == pytest.approx(picked(gain, labels.expand(np.argmax(counts, axis=1))))
+    assert picked(gain, y) == pytest.approx(picked(gain, labels.at_points(np.argmax(counts, axis=1))))
 
 
 def test_ties_are_broken_the_same_way():
@@ -128,7 +128,7 @@ def test_sizes_pin_what_they_need():
 def test_size_limits_are_tightened_and_rounded():
     labels = presolve(10, 3, sizes=[([2.5, 0, -1], [np.inf, 4.9, 3]), ([0, 2, 0], [10, 10, 10])])
     assert labels.at_least.tolist() == [3, 2, 0] and labels.at_most.tolist() == [8, 4, 3]
-    assert labels.has_sizes and not labels.is_symmetric and not labels.has_links
+    assert labels.has_sizes and not labels.is_symmetric
     fractions = presolve(30, 3, sizes=[(np.full(3, 0.1 * 3 * 30), np.full(3, 1.1 * 10))])
     assert fractions.at_least.tolist() == [9] * 3 and fractions.at_most.tolist() == [11] * 3
     assert fractions.is_symmetric

@@ -1,57 +1,15 @@
-"""Proofs by cases: trees of partial labellings against the members of B, and certificates of fixed labels."""
+"""Certificates of fixed labels, and of what the losses prove alone."""
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 import pytest
 
 import margindsl as md
 from margindsl.calculus import PLQ
-from margindsl.labelset import presolve
-from margindsl.program.branch_certificate import covers
 from margindsl.program.certificates import certify_fixed_labels, certify_least_value, fixed_label_value
 from margindsl.program.equalities import project_duals
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
-
-SETS = {"free": {}, "balanced": {"bounds": [(None, 0, 0)]}, "known": {"known": ([0, 2], [1, -1])},
-        "tilted": {"bounds": [(None, 0, 2)]}, "linked": {"must": [(0, 1)], "cannot": [(2, 3)]}}
-
-
-def grown(rng, labels, path=()):
-    """Return the leaves of a random tree below a path, split to the end or not."""
-    z = labels.implied(path)
-    if z is None or (z >= 0).all() or (path and rng.random() < 0.3):
-        return [path]
-    component = int(rng.choice(np.flatnonzero(z < 0)))
-    return [leaf for value in labels.branches(path) for leaf in grown(rng, labels, (*path, (component, value)))]
-
-
-def is_covered(labels, paths, members):
-    """Return whether every member, or its opposite where B is symmetric, follows a path."""
-    return all(any(all(z[c] ^ turned == value for c, value in path) for path in paths
-                   for turned in range(1 + labels.is_symmetric)) for z in members)
-
-
-@pytest.mark.parametrize("kind", SETS)
-@pytest.mark.parametrize("seed", range(6))
-def test_trees_that_are_said_to_cover_do(kind, seed):
-    rng = np.random.default_rng(seed)
-    labels = presolve(6, **SETS[kind])
-    members = [z for z in itertools.product((1, 0), repeat=len(labels.pinned))
-               if labels.implied(tuple(enumerate(z))) is not None]
-    leaves = grown(rng, labels)
-    assert covers(labels, leaves) and is_covered(labels, leaves, members)
-    for place, leaf in enumerate(leaves):
-        fewer = leaves[:place] + leaves[place + 1:]
-        assert covers(labels, fewer) == (bool(fewer) and labels.implied(leaf) is None)
-        assert not covers(labels, fewer) or is_covered(labels, fewer, members)
-        if leaf:
-            assert not covers(labels, [*fewer, (*leaf[:-1], (leaf[-1][0], 3))])
-            other = (leaf[-1][0] + 1) % len(labels.pinned)
-            siblings = [path for path in fewer if path[: len(leaf) - 1] == leaf[:-1]]
-            assert not siblings or not covers(labels, [*fewer, (*leaf[:-1], (other, leaf[-1][1]))])
 
 
 def term(loss, weights, scalars=0):
