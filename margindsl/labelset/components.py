@@ -65,8 +65,8 @@ class Components:
             raise DeclarationError(f"labels y have type {given.dtype}; expected numbers.")
         odd = np.flatnonzero(~np.isin(given, np.arange(self.clusters)))
         if odd.size:
-            raise DeclarationError(f"labels y hold {given[odd[0]]} at point {odd[0]}; expected a whole number from 0 to "
-                                   f"{self.clusters - 1}.")
+            raise DeclarationError(f"labels y hold {given[odd[0]]} at point {odd[0]}; expected a whole number from 0 "
+                                   f"to {self.clusters - 1}.")
         labels = given.astype(np.intp)
         z = self.turned(labels[self.first], self.sign[self.first])
         wrong = np.flatnonzero(self.at_points(z) != labels)

@@ -15,7 +15,6 @@ from margindsl.errors import CalculusError, DeclarationError, UnknownNameError
 from margindsl.features import build
 from margindsl.labelset import presolve
 from margindsl.program import Losses, LossTerm
-from margindsl.program.branch_certificate import covers
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.nodes import PartialNodes
@@ -223,18 +222,6 @@ def test_implied_labels_and_dead_ends_are_those_of_enumeration():
             assert all(np.all((z < 0) | (z == member)) for member in inside)
     assert labels.implied(((0, 1), (0, 0))) is None
     assert np.array_equal(labels.at_points(np.full(labels.count, -1)), np.full(7, -1))
-
-
-def test_a_cover_needs_both_labels_unless_one_is_mirrored_or_infeasible():
-    free, balanced = presolve(4), presolve(2, bounds=[(None, 0, 0)])
-    assert covers(free, [()])
-    assert covers(free, [((0, 1),)])  # the other names are as good
-    assert covers(free, [((0, 1), (1, 1)), ((0, 1), (1, 0))])
-    assert not covers(free, [((0, 1), (1, 1))])
-    assert not covers(free, [((0, 1), (1, 1)), ((0, 1), (2, 0))])
-    assert not covers(free, [])
-    assert covers(balanced, [((0, 1), (1, 0))])
-    assert not covers(presolve(3, known=([0], [1])), [((1, 1),)])
 
 
 def test_the_certificate_is_checked_leaf_by_leaf():
