@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from margindsl.drivers.guard import Guarded, unanswered
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.errors import UnansweredError
-from margindsl.program.branch_certificate import Leaf, certify_tree
+from margindsl.labelset.forcing import Path
 from margindsl.program.certificates import Certificate
 from margindsl.program.nodes import JointNodes, LiftedNodes, NodeBounds, PartialNodes
 from margindsl.program.passes import Answer
@@ -29,22 +30,23 @@ STAGE = "branch and bound"
 EVERY = 10  # nodes between two lines of the history
 
 
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """Represent one end of the tree: decisions in the order they were taken, and a dual point (see `NodeBounds`)."""
+
+    path: Path  # of (component, sign or cluster)
+    u: FloatArray
+    rest: FloatArray
+
+
 @dataclass(order=True)
 class Node:
-    """Represent an open node; nodes are ordered by their bound, ties by age.
+    """Represent an open node; nodes are ordered by their bound, ties by age."""
 
-    Parameters
-    ----------
-    bound : float
-        Its certified bound, inherited from the parent until it is solved itself.
-    start : RawSolution or None
-        The parent's solution.
-    """
-
-    bound: float
+    bound: float  # certified, inherited from the parent until it is solved itself
     age: int
     leaf: Leaf = field(compare=False)
-    start: RawSolution | None = field(compare=False, default=None)
+    start: RawSolution | None = field(compare=False, default=None)  # the parent's solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -384,3 +386,15 @@ def decided_duals(run: Run, nodes: JointNodes, z: IntArray, tol: float = ROUGH) 
     raw = Guarded(run.fixed_solver, form).solve(form, run.budget.replace(tol=tol, max_iter=None, callback=None),
                                                 is_judged=False)
     return nodes.inner(z, raw.variables)
+
+
+def certify_tree(bounds: NodeBounds, leaves: Sequence[Leaf], bound: float) -> Certificate:
+    """Return the certificate of a tree: a case each leaf, whose path names the first points of what it decides."""
+    paths = np.zeros((len(leaves), max(len(leaf.path) for leaf in leaves)), dtype=int)
+    for row, leaf in zip(paths, leaves):
+        row[: len(leaf.path)] = bounds.program.labels.steps(leaf.path)
+    cases = [bounds.case(leaf.u, leaf.rest) for leaf in leaves]
+    arrays = {name: np.concatenate([case[name] for case in cases]) if name in Certificate.UNITS else x
+              for name, x in cases[0].items()}
+    return Certificate(bound, kind=bounds.kind, arrays={**arrays, "paths": paths},
+                       words=f"branch and bound tree with {len(leaves)} leaves, a dual point each")

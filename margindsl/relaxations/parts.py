@@ -66,10 +66,6 @@ class Parts(WeightLifting):
         super().__post_init__()
         check_choice(self, "groups", ("lift", "exact"))
 
-    @classmethod
-    def priority(cls, program: MarginProgram) -> float:
-        return 0.0  # it takes time in proportion to the points, which "auto" does not spend
-
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse what joins groups beyond their weights: a free bias, shared scalars."""
         source = program.source
@@ -85,8 +81,8 @@ class Parts(WeightLifting):
         with run.share(FIRST):
             found = super().run(run)
         assert run.lift_solver is not None
-        solvers = {"exact": ("newton", "node-newton"), "lift": ("interior", "burer-monteiro")}[self.groups]
-        chosen, size, done = {name: run.lift_solver(name) for name in (*solvers, "interior")}, self.size, False
+        chosen = {name: run.lift_solver(name) for name in ("interior", "burer-monteiro", "newton", "node-newton")}
+        size, done = self.size, False
         while not (done or run.stopped or found.certificate is None):
             groups = self._dealt(run, size)
             programs = [_alone(run.program, own) for own in groups]
@@ -164,12 +160,10 @@ def proved(groups: str, program: MarginProgram, solvers: dict[str, Any], fits: A
     solver = solvers.get(bounds.default_solver(form), solvers["interior"])
     run = Run(program, solver, fits, Budget.within(seconds, tol=ACCURACY), np.random.default_rng(seed), form=form)
     found = bounds.run(run)
-    proof, labels = found.certificate, found.answer.labels if found.answer is not None else None
-    if proof is None:
+    if (proof := found.certificate) is None:
         return None
     arrays = proof.arrays | {"decided": program.labels.pinned[program.labels.component] >= 0}
     if "inner" in arrays:
-        labels = found.candidates[0] if labels is None else labels
-        value = run.fit(labels).value
+        value = run.fit(found.candidates[0] if found.answer is None else found.answer.labels).value
         proof, arrays = replace(proof, bound=min(proof.bound, value)), arrays | {"known": np.array(value)}
     return replace(proof, arrays=arrays)

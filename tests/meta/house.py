@@ -35,8 +35,8 @@ RETIRED = frozenset((
     "payable", "paid", "owed", "levelled", "holder", "floor", "usual", "endless", "pull", "spread", "gather", "settled",
     "told", "said", "earned", "standing", "orientation", "aligned", "place", "places", "walks"))
 FOREIGN = {"np", "math", "client"}
-# Lines: 44,000 without blocks of hyperplanes, gauges and states, which may take 2,500, and bounds by parts, 150.
-GOALS = {"lines": 46_650, "lines of code": 25_500, "files": 270, "loose modules": 6, "frame lines per body line": 0.7,
+# Lines: 44,000 without blocks of hyperplanes, gauges and states, which may take 2,500.
+GOALS = {"lines": 46_500, "lines of code": 25_500, "files": 270, "loose modules": 6, "frame lines per body line": 0.7,
          "mentions of two clusters": 40, "isinstance on forms": 2, "frames from solve to the solver": 8,
          "circles of imports": 0, "modules over 500 lines": 0, "duplicates": 0, "retired words": 0,
          "files entered by a solve, k=2": 80, "functions entered, k=2": 600, "files entered by a solve, k=3": 95,
