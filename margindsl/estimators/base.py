@@ -22,6 +22,7 @@ class MarginEstimator(BaseEstimator):
     """Represent an estimator over a declaration with one kernel."""
 
     kernel: Any
+    feature_names_in_: Any
     warm_start: Any = False
 
     def set_params(self, **parameters: Any) -> Any:

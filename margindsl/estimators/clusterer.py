@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -124,7 +124,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
     left_out_: int
     view_: Any
     n_clusters_: int
-    stability_: md.Stability | None
+    stability_: Any
     value_: float
     bound_: float
     gap_: float
@@ -143,7 +143,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
 
     def fit(self, X: Any, y: Any = None, *, must_link: Any = None, cannot_link: Any = None,
             labels: ArrayLike | None = None, groups: ArrayLike | None = None, names: ArrayLike | None = None,
-            sample_weight: ArrayLike | None = None) -> Any:
+            sample_weight: ArrayLike | None = None) -> MarginClusterer:
         """Cluster points.
 
         Parameters
@@ -248,6 +248,9 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
                           "time_limit, or a greater tol", ConvergenceWarning, stacklevel=2)
         self._n_features_out = np.atleast_2d(solution.decision.T).shape[0]
         return self
+
+    if TYPE_CHECKING:
+        def fit_predict(self, X: Any, y: Any = None, **links: Any) -> IntArray: ...
 
     def predict(self, X: Any) -> IntArray:
         """Return the clusters 0..k−1 of points (m, d); constraints of the training set are not applied."""

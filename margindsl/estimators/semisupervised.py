@@ -93,7 +93,7 @@ class SemiSupervisedODM(MarginClassifier):
         self.relaxation, self.solver, self.tol = relaxation, solver, tol
         self.time_limit, self.random_state = time_limit, random_state
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> SemiSupervisedODM:
         """Fit to points (n, d) and classes (n,), missing or the marker where unknown.
 
         Classes that are strings beside a number as marker come in an array of objects, so that the number stays one.

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.errors import DeclarationError, GrammarError
+from margindsl.errors import DeclarationError
 from margindsl.language import grammar
 from margindsl.language.decisions import DecisionRows
-from margindsl.language.entries import broadcast, constant_value, fix_once, frozen
-from margindsl.language.expressions import COMPARED, Expression
+from margindsl.language.entries import broadcast, constant_value, frozen
+from margindsl.language.expressions import COMPARED, Constraint, Expression
 from margindsl.language.linear import LinearPart, split_equality, split_inequality
 from margindsl.language.margins import Hyperplane, Labels
-from margindsl.language.printing import SHOWN_ENTRIES, distinct_names, number_latex, number_text, subscript, words_latex
+from margindsl.language.printing import SHOWN_ENTRIES, number_latex, number_text, subscript
 from margindsl.program.bounds import DecisionBound, joined
 from margindsl.typing import FloatArray, IntArray
 
@@ -113,51 +112,6 @@ class Conditions:
             "orthogonal": tuple(self.orthogonal), "sizes": tuple(self.sizes), "groups": tuple(self.groups),
             "barred": (np.concatenate([none, *(i for i, _ in self.barred)]),
                        np.concatenate([none, *(v for _, v in self.barred)]))}
-
-
-class Constraint(ABC):
-    """Represent one constraint of a problem; combine several by listing them, not with ``and``."""
-
-    @abstractmethod
-    def text(self) -> str:
-        """Return the constraint as the user would write it."""
-
-    @abstractmethod
-    def lower(self, into: Conditions) -> None:
-        """Add the constraint to the conditions of a problem, as arrays.
-
-        Parameters
-        ----------
-        into : Conditions
-            Check with `Conditions.check_own` that labels and hyperplane are those of the problem, then add to its
-            lists.
-        """
-
-    parts: ClassVar[tuple[str, ...]] = ()  # names of the attributes that are expressions
-
-    @property
-    def expressions(self) -> tuple[Expression, ...]:
-        """Return the expressions that occur; their parameters are those of the problem."""
-        return tuple(getattr(self, name) for name in self.parts)
-
-    def latex(self) -> str:
-        """Return the constraint as LaTeX mathematics."""
-        return words_latex(self.text())
-
-    def _repr_latex_(self) -> str:
-        with distinct_names(node for expression in self.expressions for node in expression.walk()):
-            return f"${self.latex()}$"
-
-    def __repr__(self) -> str:
-        return self.text()
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        fix_once(self, name, value)
-
-    def __bool__(self) -> bool:
-        raise GrammarError(
-            self.text(), "a constraint has no truth value (chained comparisons and `and` ask for one)",
-            "Write two constraints, a <= md.sum(y) and md.sum(y) <= b, as separate entries of the list.")
 
 
 class Comparison(Constraint):

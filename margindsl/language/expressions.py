@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import Any, ClassVar
@@ -182,10 +183,10 @@ class Expression(Unanswered):
 
     # -- comparison -----------------------------------------------------------------------------------
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: Any) -> Constraint:
         return COMPARED["<="](self, as_expression(other))
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: Any) -> Constraint:
         return COMPARED["<="](as_expression(other), self)
 
     def __lt__(self, other: Any) -> Any:
@@ -196,11 +197,56 @@ class Expression(Unanswered):
         raise GrammarError(f"{self.text()} > {other}", "strict inequalities do not close a set",
                            f"Write >=. {BUILTIN}")
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: Any) -> Constraint:  # type: ignore[override]
         return COMPARED["=="](self, as_expression(other))
 
-    def __ne__(self, other: Any) -> Any:
+    def __ne__(self, other: Any) -> Constraint:  # type: ignore[override]
         return COMPARED["!="](self, as_expression(other))
+
+
+class Constraint(ABC):
+    """Represent one constraint of a problem; combine several by listing them, not with ``and``."""
+
+    @abstractmethod
+    def text(self) -> str:
+        """Return the constraint as the user would write it."""
+
+    @abstractmethod
+    def lower(self, into: Any) -> None:
+        """Add the constraint to the conditions of a problem, as arrays.
+
+        Parameters
+        ----------
+        into : Conditions
+            Check with `Conditions.check_own` that labels and hyperplane are those of the problem, then add to its
+            lists.
+        """
+
+    parts: ClassVar[tuple[str, ...]] = ()  # names of the attributes that are expressions
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Return the expressions that occur; their parameters are those of the problem."""
+        return tuple(getattr(self, name) for name in self.parts)
+
+    def latex(self) -> str:
+        """Return the constraint as LaTeX mathematics."""
+        return printing.words_latex(self.text())
+
+    def _repr_latex_(self) -> str:
+        with printing.distinct_names(node for expression in self.expressions for node in expression.walk()):
+            return f"${self.latex()}$"
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        fix_once(self, name, value)
+
+    def __bool__(self) -> bool:
+        raise GrammarError(
+            self.text(), "a constraint has no truth value (chained comparisons and `and` ask for one)",
+            "Write two constraints, a <= md.sum(y) and md.sum(y) <= b, as separate entries of the list.")
 
 
 class Constant(Expression):

@@ -9,17 +9,16 @@ from typing import Any, Final, Unpack
 import numpy as np
 
 from margindsl.calculus.accuracy import relative_gap
-from margindsl.contract import Solver
 from margindsl.errors import RefusalError
 from margindsl.host.progress import task
 from margindsl.metrics import clustering_accuracy
-from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.options import SolveArguments, SolveOptions
 from margindsl.runtime.presolve import Draft
 from margindsl.runtime.problem import Problem, choose_relaxation
+from margindsl.runtime.registry import RelaxationChoice, SolverChoice
 from margindsl.runtime.solution import Solution
 from margindsl.runtime.stages import named
-from margindsl.typing import IntArray, RelaxationName, SolverName
+from margindsl.typing import IntArray
 from margindsl.views import notebook
 
 DESCENT: Final = "alternating"  # from the labels given,
@@ -92,8 +91,8 @@ class Assessment:
                 f"{'not in B' if self.violations else 'in B'}, better={self.better!r})")
 
 
-def certify(problem: Problem, labels: Any, relaxation: RelaxationName | Relaxation | None = None,
-            solver: SolverName | Solver | None = None, **options: Unpack[SolveArguments]) -> Assessment:
+def certify(problem: Problem, labels: Any, relaxation: RelaxationChoice = None,
+            solver: SolverChoice = None, **options: Unpack[SolveArguments]) -> Assessment:
     """Assess a clustering found elsewhere: its value, how far from the best it can be, and a better one if found.
 
     Parameters

@@ -27,10 +27,18 @@ from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.compiled import COMPILED, Compiled, check_form, no_worse
 from margindsl.runtime.options import SolveArguments, SolveOptions, split_options
 from margindsl.runtime.presolve import Draft, Prepared, outline, prepare_features, warn_if_trivial
-from margindsl.runtime.registry import as_relaxation, as_solver, make_solver, relaxation_classes, solvers_for
+from margindsl.runtime.registry import (
+    RelaxationChoice,
+    SolverChoice,
+    as_relaxation,
+    as_solver,
+    make_solver,
+    relaxation_classes,
+    solvers_for,
+)
 from margindsl.runtime.solution import Solution
 from margindsl.runtime.stages import unfitted
-from margindsl.typing import IntArray, RelaxationName, SolverName
+from margindsl.typing import IntArray
 
 
 class Problem(Formulation):
@@ -63,8 +71,8 @@ class Problem(Formulation):
     """
 
     def __init__(self, objective: Minimize, constraints: Iterable[Constraint] | None = None, *,
-                 relaxation: RelaxationName | Relaxation | None = None,
-                 solver: SolverName | Solver | None = None) -> None:
+                 relaxation: RelaxationChoice = None,
+                 solver: SolverChoice = None) -> None:
         super().__init__(objective, constraints)
         self.relaxation = relaxation
         self.solver = solver
@@ -127,8 +135,8 @@ class Problem(Formulation):
         """Return the margin program at the present parameter values."""
         return Draft(self).compiled()
 
-    def compile(self, relaxation: RelaxationName | Relaxation | None = None,
-                solver: SolverName | Solver | None = None) -> Compiled:
+    def compile(self, relaxation: RelaxationChoice = None,
+                solver: SolverChoice = None) -> Compiled:
         """Lower the problem for a relaxation and a solver.
 
         Parameters
@@ -153,7 +161,7 @@ class Problem(Formulation):
         """
         return self._compile(relaxation, solver, Draft(self))
 
-    def _compile(self, relaxation: RelaxationName | Relaxation | None, solver: SolverName | Solver | None,
+    def _compile(self, relaxation: RelaxationChoice, solver: SolverChoice,
                  draft: Draft) -> Compiled:
         given_relaxation = relaxation if relaxation is not None else self.relaxation
         given_solver = solver if solver is not None else self.solver
@@ -177,7 +185,7 @@ class Problem(Formulation):
                         hands_over=named is None, unchanged=self.check_unchanged,
                         again=lambda: Presolved.of(self.program()))
 
-    def solve(self, relaxation: RelaxationName | Relaxation | None = None, solver: SolverName | Solver | None = None,
+    def solve(self, relaxation: RelaxationChoice = None, solver: SolverChoice = None,
               **options: Unpack[SolveArguments]) -> Solution:
         """Solve the problem.
 
@@ -229,7 +237,7 @@ class Problem(Formulation):
             return watch.ended(compiled.answer(chosen, watch), compiled.printed)
 
     def path(self, parameter: Parameter, values: Iterable[float],
-             relaxation: RelaxationName | Relaxation | None = None, solver: SolverName | Solver | None = None,
+             relaxation: RelaxationChoice = None, solver: SolverChoice = None,
              chain: int | None = None, n_jobs: int | None = None, **options: Unpack[SolveArguments]) -> list[Solution]:
         """Solve along values of a parameter, each solve warm-started with the one before.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from margindsl.contract import Refusal, Solver
 from margindsl.drivers.guard import offer_of
@@ -13,7 +13,11 @@ from margindsl.errors import DeclarationError, NotInstalledError, UnknownNameErr
 from margindsl.host.extensions import RELAXATIONS, SOLVERS, registered
 from margindsl.program.forms import Form
 from margindsl.relaxations.relaxation import Relaxation
+from margindsl.typing import RelaxationName, SolverName
 from margindsl.views.notebook import Listing
+
+RelaxationChoice: TypeAlias = RelaxationName | Relaxation | None
+SolverChoice: TypeAlias = SolverName | Solver | None
 
 
 @dataclass(frozen=True)
