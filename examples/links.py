@@ -18,7 +18,7 @@ problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 30 * md.mean(md.odm(y * f))
 solution, k = problem.solve(random_state=0), KMeans(2, n_init=10, random_state=0).fit_predict(X)
 answers = [md.certify(problem, k, random_state=0).fitted, solution]
 broken = sum([k[0] != k[49], k[50] != k[99], k[0] == k[50]])
-words = [f"k-means: {broken} of 3 links broken", f"margindsl: 3 of 3 kept, none better by {solution.gap:.0e}"]
+words = [f"k-means: {broken} of 3 links broken", f"margindsl: 3 of 3 kept, {solution.gap:.1%} from the best"]
 for axes, answer, claim in zip(plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")[1], answers, words):
     answer.plot("boundary", ax=axes).set_title(claim, fontsize="medium")
     axes.plot(*X[[49, 0, 50, 99]].T, color="tab:green" if answer is solution else "tab:red")
