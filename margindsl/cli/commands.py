@@ -104,7 +104,9 @@ def cluster(arguments: argparse.Namespace) -> int:
             held = int(model.held_.sum())
             lines = [f"{n} points, {X.shape[1]} column{'s' * (X.shape[1] != 1)}: {sizes}",
                      *([f"{held} of them kept there by sizes, links or known labels"] if held else []),
-                     *([] if truth is None else [table_of(truth, model.labels_)])]
+                     *([] if truth is None else [
+                         f"{pd.crosstab(pd.Series(truth, name='class'), pd.Series(model.labels_, name='cluster'))}",
+                         f"accuracy  {100 * clustering_accuracy(truth, model.labels_):.2f} %"])]
             parts.callback(print, "\n".join(lines), file=sys.stderr)
         if not arguments.json or arguments.output is not None:
             parts.callback(write_frame, arguments.output, frame)
@@ -117,12 +119,6 @@ def cluster(arguments: argparse.Namespace) -> int:
             kept = replace(solution, origin={**solution.origin, "table": arguments.table | {"view": view}})
             parts.callback(written, kept.save, arguments.save)
     return 3 if solution.state in (Status.TIME_LIMIT, Status.INTERRUPTED) else 0
-
-
-def table_of(truth: Sequence[str], labels: Any) -> str:
-    """Return the clusters by class as a table, and the accuracy below it."""
-    table = pd.crosstab(pd.Series(truth, name="class"), pd.Series(labels, name="cluster"))
-    return f"{table}\naccuracy  {100 * clustering_accuracy(truth, labels):.2f} %"
 
 
 def compare(arguments: argparse.Namespace) -> int:

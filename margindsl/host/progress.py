@@ -30,25 +30,13 @@ HEAD = "   round  stage                   value        bound         best       
 
 @dataclass(eq=False)
 class Task:
-    """Represent work under way.
-
-    Parameters
-    ----------
-    total : int or None
-        Steps in all, where they are counted: then the time left is told, too.
-    done : int
-        Steps that are finished.
-    text : str
-        Where the work stands.
-    is_seen : bool
-        Whether somebody watches.
-    """
+    """Represent work under way."""
 
     title: str
-    total: int | None = None
-    done: int = 0
-    text: str = ""
-    is_seen: bool = False
+    total: int | None = None  # steps in all, where they are counted: then the time left is shown, too
+    done: int = 0  # steps that are finished
+    text: str = ""  # where the work stands
+    is_seen: bool = False  # whether somebody watches
 
     def step(self, text: str = "", done: int | None = None) -> None:
         """Note that one more step is finished, or how many are."""
@@ -70,15 +58,9 @@ class Task:
 
 @dataclass(eq=False)
 class Screen:
-    """Hold the tasks that share one line, and draw it until the last of them ends.
+    """Hold the tasks that share one line, and draw it until the last of them ends."""
 
-    Parameters
-    ----------
-    tasks : list of Task
-        The outermost first.
-    """
-
-    tasks: list[Task]
+    tasks: list[Task]  # the outermost first
     ended: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -121,21 +103,9 @@ _SCREEN: ContextVar[Screen | None] = ContextVar("screen", default=None)
 
 @contextmanager
 def task(title: str, total: int | None = None, *, shown: bool = True) -> Iterator[Task]:
-    """Show work while it is under way, where somebody watches and it takes its time.
+    """Show work while it is under way, where somebody watches and it takes its time; yield its `Task` to be kept.
 
-    Parameters
-    ----------
-    title : str
-        What is done, in a word or two.
-    total : int, optional
-        Steps in all, where they are counted.
-    shown : bool
-        False shows nothing of this work, and of what is done inside.
-
-    Yields
-    ------
-    Task
-        To be told how far the work has come.
+    Where `shown` is False nothing is shown of this work, nor of what is done inside.
     """
     screen = _SCREEN.get()
     if screen is not None:

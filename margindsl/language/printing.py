@@ -175,10 +175,6 @@ def _sum(is_latex: bool) -> Callable[[Any], str]:
     return write
 
 
-def _index_text(e: Any) -> str:
-    return f"{show(e.inner, 95)}[{int(e.index[0]) if e.is_item else index_text(e.index)}]"
-
-
 def _index_latex(e: Any) -> str:
     """Return the expression at the points indexed: at one of them, or at every one of a list."""
     first, entry = str(int(e.index[0])) if len(e.index) else "", index_latex() or "i"
@@ -189,17 +185,9 @@ def _index_latex(e: Any) -> str:
         return str(e.inner.latex())
 
 
-def _constant_latex(e: Any) -> str:
-    return entry_latex(lettered(e, "mathbf"), True) if e.shape else number_latex(e.value)
-
-
 def _curve_latex(e: Any) -> str:
     before, after = (words_latex(text) if text else "" for text in (e.before, e.after))
     return rf"\mathrm{{{e.word}}}\left({before}{e.inner.latex()}{after}\right)"
-
-
-def _square_latex(e: Any) -> str:
-    return f"{e.inner.latex()}^2" if type(e.inner).__name__ == "PositivePart" else rf"\left({e.inner.latex()}\right)^2"
 
 
 def _total_latex(e: Any) -> str:
@@ -249,7 +237,8 @@ def _pairs_latex(e: Any) -> str:
 # How tightly each node binds, and how it is written as text and as LaTeX.
 FORMS: dict[str, tuple[int | Callable[[Any], int], Template, Template]] = {
     "Constant": (lambda e: 100 if e.shape or e.value >= 0 else 20,
-                 lambda e: array_text(e.value) if e.shape else number_text(e.value), _constant_latex),
+                 lambda e: array_text(e.value) if e.shape else number_text(e.value),
+                 lambda e: entry_latex(lettered(e, "mathbf"), True) if e.shape else number_latex(e.value)),
     "Parameter": (lambda e: 100 if e.name or e.shape or e.value >= 0 else 20,
                   lambda e: (shown_name(e, e.name) if e.name else array_text(e.value) if e.shape else
                              number_text(e.value)),
@@ -263,8 +252,10 @@ FORMS: dict[str, tuple[int | Callable[[Any], int], Template, Template]] = {
     "Quotient": (30, "{0:30} / {1:31}", r"\frac{{{0}}}{{{1}}}"),
     "Margin": (30, lambda e: margin_text(e.labels.text(), show(e.hyperplane, 31), e.coding), _margin_latex),
     "Transformed": (30, "A @ {0:31}", lambda e: entry_latex(rf"\left(A \, {_whole(e.inner)}\right)", True)),
-    "Square": (90, "{0:95}**2", _square_latex),
-    "Index": (100, _index_text, _index_latex),
+    "Square": (90, "{0:95}**2", lambda e: (f"{e.inner.latex()}^2" if type(e.inner).__name__ == "PositivePart" else
+                                           rf"\left({e.inner.latex()}\right)^2")),
+    "Index": (100, lambda e: f"{show(e.inner, 95)}[{int(e.index[0]) if e.is_item else index_text(e.index)}]",
+              _index_latex),
     "PositivePart": (100, "md.pos({0})", r"\left({0}\right)_+"),
     "Absolute": (100, "abs({0})", r"\left|{0}\right|"),
     "Maximum": (100, lambda e: f"md.maximum({', '.join(a.text() for a in e.children)})",

@@ -65,7 +65,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(notebook.Tabled):
     """Represent the table of a comparison.
 
     Parameters
@@ -170,7 +170,6 @@ class Comparison:
         write_comparison(self, path, title=title, truth=truth, names=names)
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
-        """Return the heads of the columns and the cells of the table, as they are printed."""
         truth = ["accuracy %"] if self.has_truth else []
         several = ["problem", "seed"] if any(row.problem for row in self.rows) else []
         heads = [*several, "relaxation", "solver", "status", "value", "bound", "gap %", *truth, "seconds",
@@ -194,9 +193,6 @@ class Comparison:
         shown = slice(None) if any(line[-1] for line in lines) else slice(-1)
         heads, *lines = ([*line[:-5], *line[-1:]][shown] for line in (heads, *lines))  # without the stages' seconds
         return tabulate(lines, heads, "simple", disable_numparse=True)
-
-    def _repr_html_(self) -> str:
-        return notebook.table(*self.cells())
 
     def __repr__(self) -> str:
         solved = sum(row.solution is not None for row in self.rows)

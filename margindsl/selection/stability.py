@@ -14,7 +14,7 @@ from margindsl.errors import DeclarationError
 from margindsl.features import build
 from margindsl.features.points import is_lazy
 from margindsl.typing import ArrayLike, FloatArray, IntArray, RandomState
-from margindsl.views import notebook
+from margindsl.views.notebook import Tabled
 from margindsl.views.plots import stability
 
 MOST = 12  # clusters that are tried unasked
@@ -25,7 +25,7 @@ LOST = 2.0  # what a lost nat costs; of 1, 1.5, 2, 2.5, 3 and 4 on half A of tes
 
 
 @dataclass(frozen=True, eq=False)
-class Stability:
+class Stability(Tabled):
     """Represent how far clusterings into different numbers of clusters come again in other points.
 
     Parameters
@@ -66,19 +66,10 @@ class Stability:
         """Draw scores and agreement against the number of clusters; returns the matplotlib axes."""
         return stability(self, ax)
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def cells(self) -> tuple[list[str], list[list[str]]]:
         frame = self.to_frame()
         return list(frame), [[cell if isinstance(cell, str) else f"{cell:.2f}" if isinstance(cell, float) else str(cell)
                               for cell in row] for row in frame.itertuples(index=False)]
-
-    def __str__(self) -> str:
-        from tabulate import tabulate
-
-        heads, lines = self._cells()
-        return tabulate(lines, heads, "simple", disable_numparse=True)
-
-    def _repr_html_(self) -> str:
-        return notebook.table(*self._cells())
 
     def __repr__(self) -> str:
         return f"Stability({self.clusters} of {self.numbers[0]} to {self.numbers[-1]} clusters)"

@@ -10,23 +10,31 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Listing(list[T]):
-    """List records, dataclasses with a name: a line of names, a table where it is printed or in a notebook."""
+class Tabled:
+    """Show what has cells, heads and lines, as a table where it is printed or in a notebook."""
+
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return the heads of the columns and the cells of the table, as they are printed."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        from tabulate import tabulate
+
+        heads, lines = self.cells()
+        return tabulate(lines, heads, "simple", disable_numparse=True)
+
+    def _repr_html_(self) -> str:
+        return table(*self.cells())
+
+
+class Listing(Tabled, list[T]):
+    """List records, dataclasses with a name; a line of names as `repr`."""
 
     def __repr__(self) -> str:
         kind = type(self[0]).__name__.removesuffix("Info").lower()
         return f"{len(self)} {kind}s: {', '.join(str(vars(one)['name']) for one in self)}"
 
-    def __str__(self) -> str:
-        from tabulate import tabulate
-
-        heads, lines = self._cells()
-        return tabulate(lines, heads, "plain", disable_numparse=True)
-
-    def _repr_html_(self) -> str:
-        return table(*self._cells())
-
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def cells(self) -> tuple[list[str], list[list[str]]]:
         own: list[Any] = list(self)
         shown = {True: "yes", False: "no"}
         heads = [field.name for field in fields(own[0])]
