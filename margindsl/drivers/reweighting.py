@@ -39,7 +39,7 @@ def reweighted(form: FixedLabelForm, budget: Budget, start: RawSolution | None,
     assert gauge is not None
     p, c, e, block, B = gauge.plain, gauge.group, gauge.linear, gauge.block, gauge.count
     phi, q = form.features.toarray(), form.width
-    inner = budget.replace(tol=EXACT, cutoff=np.inf, callback=None)
+    inner = budget.replace(tol=max(EXACT, (0.01 * budget.tol) ** 2), cutoff=np.inf, callback=None)
     best: dict[str, Any] = {"value": np.inf, "dual": -np.inf, "raw": None, "variables": {}, "solves": 0, "passes": 0,
                             "start": start}
     least = max(LEAST * budget.tol, 1e-12)

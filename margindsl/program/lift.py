@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.calculus.accuracy import rounding
 from margindsl.errors import DeclarationError
+from margindsl.features import FeatureOperator
 from margindsl.features.derived import AffineFeatures, image
 from margindsl.host.frozen import freeze_fields, frozen_property
 from margindsl.program.absorption import prefers_agreement, root_envelope
@@ -194,6 +195,10 @@ class LiftForm(Form):
     domain : (m, 2) float array, optional
         Ends between which the arguments of losses are looked at, as `within` says: what holds then holds of labellings
         of a lower value than one that is known.
+    blocks : tuple of FeatureOperator
+        Features of each block alone, where the norm is the sum of those of blocks, and `features` are of one weighting
+        of them. ½(Σt)² is the least of ½Σt²/x over weights x of sum one: a dual point without squares that holds for
+        every block holds for every weighting.
     """
 
     component: IntArray
@@ -204,6 +209,7 @@ class LiftForm(Form):
     clusters: int = field(default=2, kw_only=True)
     cuts: Cuts = field(default_factory=Cuts.none, kw_only=True)
     domain: FloatArray | None = field(default=None, kw_only=True)
+    blocks: tuple[FeatureOperator, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -271,7 +277,7 @@ class LiftForm(Form):
         whole = np.concatenate([np.zeros(0, dtype=bool), *(
             np.full(term.rows, isinstance(term.loss, PLQ)) for term in self.losses.terms)])
         by_label = np.repeat([t.bare is not None for t in self.losses.terms], [t.rows for t in self.losses.terms])
-        alone = ~(np.any(self.losses.coupling, axis=1) | by_label.astype(bool))
+        alone = ~(np.any(self.losses.coupling, axis=1) | by_label.astype(bool)) & (not self.blocks)
         return alone & (~self.linear | (whole & (self.clusters == 2)))
 
     @frozen_property

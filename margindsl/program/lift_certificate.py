@@ -64,7 +64,28 @@ def repaired_point(form: LiftForm, answer: Any) -> tuple[LiftPoint, float]:
     if best is not None and searched and np.isfinite(bound):
         best = _stretched(form, best, bound)
         bound = form.value(best)
+    if form.blocks and best is not None:
+        best = _of_blocks(form, best)
+        bound = form.value(best)
     return (starts[-1] if best is None else best), bound
+
+
+def _of_blocks(form: LiftForm, point: LiftPoint) -> LiftPoint:
+    """Return (tu, t²cd, t²cκ, t²γ) of the best t and the least c with which the inequality holds for every block."""
+    d = np.maximum(point.d, 1e-9 * np.abs(point.d).mean())
+    base = np.diag(d) + (form.omega.T * point.kappa) @ form.omega
+    cuts, most = label_part(form, 0.0 * point.kappa, point.gamma, point.q), 0.0
+    for features in form.blocks:
+        H = component_rows(replace(form, features=features), point.u)
+        most = max(most, float(scipy.linalg.eigh(H @ H.T - cuts, base, eigvals_only=True)[-1]) * (1.0 + SAFETY))
+
+    def at(t: float) -> LiftPoint:
+        return replace(point, u=t * point.u, d=t * t * most * d, kappa=t * t * most * point.kappa,
+                       gamma=t * t * point.gamma)
+
+    if form.losses.scalars.count:  # which fix the scale of u
+        return at(1.0)
+    return at(max(np.linspace(0.2, 1.2, 201), key=lambda t: form.value(at(t))))
 
 
 def greatest_excess(form: LiftForm, point: LiftPoint, most: int = 1) -> tuple[FloatArray, FloatArray]:

@@ -16,6 +16,8 @@ from margindsl.drivers.checkpoint import State, raw_of, raw_state
 from margindsl.drivers.guard import doubted, name_of, offer_of
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import answer_first, first_start
+from margindsl.features import DenseFeatures
+from margindsl.features.maps import NoMap
 from margindsl.program.certificates import Certificate
 from margindsl.program.lift import Cuts, LiftForm
 from margindsl.program.lift_certificate import repair_lift
@@ -42,6 +44,7 @@ SOON = 100  # components up to which the lift and its cuts take a few seconds: 1
 A_ROUND, MULTIPLIERS = 4, 2000  # cuts that a round adds a component, and multipliers from which on it adds fewer
 LEAST_RISE, A_STEP = 1e-3, 1e-3  # of the bound by a round, and a step of a thousand multipliers (a tenth of a second)
 HELD = 1e-2  # least γ of a cut that is kept, relative to bound and slack
+FAINT = 1e-3  # least weight of a block: duals of the lift know of those that labels do not choose
 BESIDE = 0.2  # of the time left, of a lift beside another relaxation
 LARGEST_MATRIX = 10_000_000  # numbers of label vectors that are kept for the label matrix
 
@@ -130,7 +133,7 @@ class SDP(Relaxation):
 
     def run(self, run: Run) -> Outcome:
         """Solve the form, repair the dual point to a certificate, return directions to round."""
-        form, state = self.form_of(run), run.resume(self.name)
+        form, state = self._weighted(run, self.form_of(run)), run.resume(self.name)
         form, inner, better = self._inside(run, form)
         with run.share(0.8):
             raw, certificate = self.solve_lift(run, *_restored(form, state))
@@ -140,7 +143,7 @@ class SDP(Relaxation):
         if better is not None:  # what is proved is proved of better labels than these
             certificate = replace(certificate, bound=min(certificate.bound, better.value),
                                   arrays=certificate.arrays | {"inner": form.losses.point_duals(inner)})
-        if not np.isfinite(raw.objective):  # what a solver did not say
+        if not np.isfinite(raw.objective) or form.blocks:  # what a solver did not say
             raw = replace(raw, objective=certificate.bound)
         raw = doubted(form, raw, certificate.bound, raw.objective, max(run.budget.tol, ROUGH), name_of(run.solver))
         V, W = np.asarray(raw.get("V", np.zeros((0, 1)))), np.asarray(raw["W"])
@@ -160,7 +163,7 @@ class SDP(Relaxation):
         labels, fitted; the lift itself and None without cuts, or where nothing says that.
         """
         nothing = form, np.zeros(0), None
-        if self.cuts == "none" or not run.solver.takes_cuts or form.clusters > 2:
+        if form.blocks or self.cuts == "none" or not run.solver.takes_cuts or form.clusters > 2:
             return nothing
         apart, root = run.apart(), np.asarray(run.program.labels.pinned)
         better = JointNodes(run.program, form, apart.known)
@@ -172,11 +175,29 @@ class SDP(Relaxation):
         inner = decided_duals(run, better, root)
         return better.form(root, inner), inner, apart.best
 
+    @staticmethod
+    def _weighted(run: Run, form: LiftForm) -> LiftForm:
+        """Return the lift at the weights of blocks that good labels choose, where the norm is the sum of blocks."""
+        gauge, apart = run.program.gauge, run.apart()
+        if gauge is None or gauge.plain or form.decision or form.losses.is_turned:
+            return form
+        answer_first(apart)
+        if apart.best is None:
+            return form
+        squares, phi = gauge.squares(apart.best.w.reshape(-1, len(gauge.block)).T), run.program.features.toarray()
+        weights = np.sqrt(squares.sum(axis=1)[:-1])
+        weights = (weights + FAINT * weights.sum()) / ((1.0 + FAINT * gauge.count) * (weights.sum() or 1.0))
+        seen = [phi[:, (gauge.block < 0) | (gauge.block == block)] for block in range(gauge.count)]
+        phi = phi * np.sqrt(np.append(weights, 1.0))[gauge.block]
+        phi = np.linalg.qr(phi.T)[1].T if phi.shape[1] > len(phi) else phi
+        dense = [DenseFeatures(np.ascontiguousarray(part), NoMap(), "weighted") for part in (phi, *seen)]
+        return replace(lift(run.program, whole=True), features=dense[0], blocks=tuple(dense[1:]))
+
     def beside(self, run: Run) -> Certificate | None:
         """Return the proof of the lift for another relaxation's run, in a part of its time; None without a solver."""
         if run.lift_solver is None or run.stopped or not self.offer(run.program):
             return None
-        form = self.lower(run.program)
+        form = self._weighted(run, self.lower(run.program))
         solver = run.lift_solver(self.default_solver(form))
         if isinstance(offer_of(solver, form), Refusal):
             return None

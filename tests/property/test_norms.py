@@ -94,13 +94,28 @@ def test_exact_is_the_least_of_all_labellings_and_bounds_lie_below_it(seed):
 def test_a_kernel_listed_twice_gives_the_answer_of_one():
     X = np.random.default_rng(3).normal(size=(8, 2))
     y, one, two = md.Labels(8), md.Hyperplane(X, kernel=md.RBF(1.0)), md.Hyperplane(X, kernel=[md.RBF(1.0)] * 2)
-    found = [md.Problem(md.Minimize(norm / 2 + 4 * md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 2]).solve("exact")
-             for f, norm in ((one, md.sq_norm(one)), (two, md.norm(two, "kernels")**2))]
+    problems = [md.Problem(md.Minimize(norm / 2 + 4 * md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 2])
+                for f, norm in ((one, md.sq_norm(one)), (two, md.norm(two, "kernels")**2))]
+    found = [problem.solve("exact") for problem in problems]
+    for relaxation in ("sdp", "minimax"):
+        bounds = [problem.solve(relaxation, random_state=0).bound for problem in problems]
+        assert bounds[1] == pytest.approx(bounds[0], rel=2e-3) and bounds[1] <= found[0].value + 1e-7
     assert found[1].value == pytest.approx(found[0].value, rel=1e-7) and found[1].verify()
     assert np.array_equal(found[0].labels, found[1].labels)
     assert found[1].kernel_weights.sum() == pytest.approx(1)
     new = np.random.default_rng(4).normal(size=(5, 2))
     assert found[1].decision_function(new) == pytest.approx(found[0].decision_function(new), abs=1e-5)
+
+
+def test_lifts_at_the_weights_of_good_labels_bound_all_weights():
+    """A dual point that holds for every kernel alone: far above the bound of all kernels at full weight, below all."""
+    X = np.random.default_rng(2).normal(size=(10, 4))
+    y, f = md.Labels(10), md.Hyperplane(X, kernel=[md.RBF(1.0), md.RBF(2.0), md.RBF(4.0), md.Linear()])
+    loss, rules = 10 * md.mean(md.hinge(y * f)), [abs(md.sum(y)) <= 2]
+    least, found, squared = (md.Problem(md.Minimize(norm / 2 + loss), rules).solve(relaxation, random_state=0)
+                             for norm, relaxation in ((md.norm(f, "kernels")**2, "exact"), (
+                                 md.norm(f, "kernels")**2, "sdp"), (md.sq_norm(f), "sdp")))
+    assert squared.bound * 1.3 < found.bound <= least.value + 1e-7 and found.verify()
 
 
 def test_half_the_square_is_the_least_over_weights_of_kernels():
