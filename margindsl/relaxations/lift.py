@@ -9,6 +9,8 @@ import numpy as np
 
 from margindsl.contract import Refusal
 from margindsl.errors import CalculusError
+from margindsl.features import DenseFeatures
+from margindsl.features.maps import NoMap
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.lift import Cuts, LiftForm
 from margindsl.program.program import MarginProgram
@@ -31,6 +33,8 @@ def lift(program: MarginProgram, rows: bool = True, whole: bool = False) -> Lift
         Whether all points have a component, as cuts ask for.
     """
     form = _signs(program) if program.clusters == 2 else _clusters(program)
+    if program.gauge is not None and form.features.rank > form.n:  # whose features are by blocks
+        form = replace(form, features=of_products(form.features.toarray()))
     if program.losses.is_turned:
         form = replace(form, losses=form.losses.known(np.where(form.component == form.reference, form.sign, 0)))
     kept = np.bincount(form.component, minlength=form.count) > 1
@@ -47,6 +51,12 @@ def lift(program: MarginProgram, rows: bool = True, whole: bool = False) -> Lift
         form.features, merged_rows(form.losses, absorbed), np.where(absorbed, -1, number[form.component]),
         form.sign, int(kept.sum()), balance, reference, decision=form.decision, free_bias=form.free_bias,
         clusters=form.clusters, cuts=replace(form.cuts, positions=number[form.cuts.positions]))
+
+
+def of_products(phi: FloatArray) -> DenseFeatures:
+    """Return features (n, r) in coordinates of their span, where that has fewer."""
+    phi = np.linalg.qr(phi.T)[1].T if phi.shape[1] > len(phi) else phi
+    return DenseFeatures(np.ascontiguousarray(phi), NoMap(), "weighted")
 
 
 def _signs(program: MarginProgram) -> LiftForm:

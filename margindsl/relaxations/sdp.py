@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,8 +17,6 @@ from margindsl.drivers.checkpoint import State, raw_of, raw_state
 from margindsl.drivers.guard import doubted, name_of, offer_of
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import answer_first, first_start
-from margindsl.features import DenseFeatures
-from margindsl.features.maps import NoMap
 from margindsl.program.certificates import Certificate
 from margindsl.program.lift import Cuts, LiftForm
 from margindsl.program.lift_certificate import repair_lift
@@ -27,6 +26,7 @@ from margindsl.program.program import MarginProgram
 from margindsl.relaxations.lift import (
     LARGEST_PRODUCTS,
     lift,
+    of_products,
     refuse_clusters,
     violated_products,
     violated_triangles,
@@ -133,7 +133,7 @@ class SDP(Relaxation):
 
     def run(self, run: Run) -> Outcome:
         """Solve the form, repair the dual point to a certificate, return directions to round."""
-        form, state = self._weighted(run, self.form_of(run)), run.resume(self.name)
+        form, state, weighted = self.form_of(run), run.resume(self.name), self._weighted(run)
         form, inner, better = self._inside(run, form)
         with run.share(0.8):
             raw, certificate = self.solve_lift(run, *_restored(form, state))
@@ -143,9 +143,10 @@ class SDP(Relaxation):
         if better is not None:  # what is proved is proved of better labels than these
             certificate = replace(certificate, bound=min(certificate.bound, better.value),
                                   arrays=certificate.arrays | {"inner": form.losses.point_duals(inner)})
-        if not np.isfinite(raw.objective) or form.blocks:  # what a solver did not say
+        if not np.isfinite(raw.objective):  # what a solver did not say
             raw = replace(raw, objective=certificate.bound)
         raw = doubted(form, raw, certificate.bound, raw.objective, max(run.budget.tol, ROUGH), name_of(run.solver))
+        certificate = max((proof for proof in (certificate, weighted) if proof), key=attrgetter("bound"))
         V, W = np.asarray(raw.get("V", np.zeros((0, 1)))), np.asarray(raw["W"])
         far = form.features.is_remote and bool(np.any(form.absorbed))
         there = form.n * W.shape[1] <= LARGEST_MATRIX and not far
@@ -163,7 +164,7 @@ class SDP(Relaxation):
         labels, fitted; the lift itself and None without cuts, or where nothing says that.
         """
         nothing = form, np.zeros(0), None
-        if form.blocks or self.cuts == "none" or not run.solver.takes_cuts or form.clusters > 2:
+        if self.cuts == "none" or not run.solver.takes_cuts or form.clusters > 2:
             return nothing
         apart, root = run.apart(), np.asarray(run.program.labels.pinned)
         better = JointNodes(run.program, form, apart.known)
@@ -175,35 +176,34 @@ class SDP(Relaxation):
         inner = decided_duals(run, better, root)
         return better.form(root, inner), inner, apart.best
 
-    @staticmethod
-    def _weighted(run: Run, form: LiftForm) -> LiftForm:
-        """Return the lift at the weights of blocks that good labels choose, where the norm is the sum of blocks."""
+    def _weighted(self, run: Run) -> Certificate | None:
+        """Return the proof of the lift at the weights of blocks that good labels choose, where a norm is their sum."""
         gauge, apart = run.program.gauge, run.apart()
-        if gauge is None or gauge.plain or form.decision or form.losses.is_turned:
-            return form
+        if gauge is None or gauge.plain or run.program.decision or run.program.losses.is_turned:
+            return None
         answer_first(apart)
         if apart.best is None:
-            return form
-        squares, phi = gauge.squares(apart.best.w.reshape(-1, len(gauge.block)).T), run.program.features.toarray()
-        weights = np.sqrt(squares.sum(axis=1)[:-1])
+            return None
+        phi, block = run.program.features.toarray(), gauge.block
+        weights = np.sqrt(gauge.squares(apart.best.w.reshape(-1, len(block)).T).sum(axis=1)[:-1])
         weights = (weights + FAINT * weights.sum()) / ((1.0 + FAINT * gauge.count) * (weights.sum() or 1.0))
-        seen = [phi[:, (gauge.block < 0) | (gauge.block == block)] for block in range(gauge.count)]
-        phi = phi * np.sqrt(np.append(weights, 1.0))[gauge.block]
-        phi = np.linalg.qr(phi.T)[1].T if phi.shape[1] > len(phi) else phi
-        dense = [DenseFeatures(np.ascontiguousarray(part), NoMap(), "weighted") for part in (phi, *seen)]
-        return replace(lift(run.program, whole=True), features=dense[0], blocks=tuple(dense[1:]))
+        first, *blocks = map(of_products, (phi * np.sqrt(np.append(weights, 1.0))[block], *(
+            phi[:, (block < 0) | (block == number)] for number in range(gauge.count))))
+        with run.share(0.5):
+            return self.solve_lift(run, replace(lift(run.program, whole=True), features=first, blocks=tuple(blocks)))[1]
 
     def beside(self, run: Run) -> Certificate | None:
         """Return the proof of the lift for another relaxation's run, in a part of its time; None without a solver."""
         if run.lift_solver is None or run.stopped or not self.offer(run.program):
             return None
-        form = self._weighted(run, self.lower(run.program))
+        form = self.lower(run.program)
         solver = run.lift_solver(self.default_solver(form))
         if isinstance(offer_of(solver, form), Refusal):
             return None
         apart = Run(run.program, solver, run.fixed_solver, run.budget, run.rng)
         with apart.share(BESIDE):
-            return self.solve_lift(apart, form)[1]
+            found = self._weighted(apart), self.solve_lift(apart, form)[1]
+        return max((proof for proof in found if proof), key=attrgetter("bound"), default=None)
 
     def solve_lift(self, run: Run, form: LiftForm, start: RawSolution | None = None
                    ) -> tuple[RawSolution, Certificate | None]:
@@ -286,7 +286,8 @@ class SDP(Relaxation):
     def _proof(self, run: Run, form: LiftForm, raw: RawSolution) -> Certificate | None:
         if "u" not in raw.variables:
             return None
-        run.keep(self.name, partial(_kept, form, raw))
+        if not form.blocks:
+            run.keep(self.name, partial(_kept, form, raw))
         with run.stage("certify"):
             return repair_lift(form, raw)
 
