@@ -14,16 +14,10 @@ from margindsl.typing import ArrayLike, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class KnownLabels:
-    """Represent labels in {−1, +1}, with 0 where they are unknown.
-
-    Parameters
-    ----------
-    labelled, unlabelled : int arrays
-        The points whose label is known, and the others.
-    """
+    """Represent labels in {−1, +1}, with 0 where they are unknown."""
 
     values: IntArray  # (n,)
-    labelled: IntArray
+    labelled: IntArray  # points
     unlabelled: IntArray
 
     @property
@@ -49,15 +43,8 @@ class KnownLabels:
 
 
 def read_weights(name: str, sample_weight: ArrayLike | None, known: KnownLabels, *means: IntArray) -> FloatArray:
-    """Return weights (n,) of the points' losses; all one where none are given.
-
-    Parameters
-    ----------
-    name : str
-        The recipe, for messages.
-    *means : int arrays
-        Points over which a loss is a mean: their weights are scaled to mean one. Weights in a sum stay as they are, so
-        that a weight of two is a point twice.
+    """Return weights (n,) of the points' losses, one where none are given; of points of a mean they are scaled to mean
+    one, in a sum they stay as they are, so that a weight of two is a point twice.
     """
     n = len(known.values)
     try:
@@ -82,17 +69,7 @@ def weighted(loss: Any, weights: FloatArray) -> Any:
 
 
 def read_known(name: str, y: ArrayLike, n: int) -> KnownLabels:
-    """Return the known labels a recipe is given.
-
-    Parameters
-    ----------
-    name : str
-        The recipe, for messages.
-    y : (n,) array of −1, 0, +1
-        Zero is unknown.
-    n : int
-        Number of points.
-    """
+    """Return the known labels a recipe is given, zero where unknown."""
     values = np.asarray(y)
     if values.shape != (n,):
         raise DeclarationError(f"{name}: y of shape {values.shape} for {n} points; expected one label a point, 0 where "

@@ -68,15 +68,7 @@ def lapsvm(X: Any, y: ArrayLike, *, gamma_A: float | md.Parameter = 0.01, gamma_
 
 
 def neighbour_graph(X: Any, neighbours: int) -> Any:
-    """Return the (n, n) sparse 0/1 matrix with i ~ j when either is among the nearest of the other.
-
-    Shapes: `X` (n, d).
-
-    Parameters
-    ----------
-    neighbours : int
-        From 1 to n − 1.
-    """
+    """Return the (n, n) sparse 0/1 matrix with i ~ j when either is among the nearest of the other."""
     from sklearn.neighbors import kneighbors_graph  # scikit-learn is loaded by the recipes that use it
 
     if X is None:

@@ -73,18 +73,7 @@ def traits_of(function: Any, otherwise: Traits = Traits()) -> Traits:
 
 
 def minimax(name: str, labels: str, published: str = "sign", tol: float | None = None) -> md.Minimax:
-    """Return the minimax relaxation with a recipe's rule for labels.
-
-    Parameters
-    ----------
-    name : str
-        The recipe, for messages.
-    labels : str
-        The published rule by its name, or "rounded": sampled directions, then search by the objective.
-    published : {"sign", "violated"}
-        The rule of the paper.
-    tol : float or None
-        Relative gap at which label generation stops.
+    """Return the minimax relaxation with the published rule for labels, or "rounded": sampled directions, then search.
     """
     if one_of(f"rule for labels in {name}", labels, (published, "rounded")) == "rounded":
         return md.Minimax(tol=tol)
@@ -95,20 +84,7 @@ def dual_box(weight: float | md.Parameter, points: int, theta: float | md.Parame
     """Return τ = 2c (2−θ)/(1−θ)², c = weight/points: c|ρ'(−1)|, the dual of a point whose margin is −1.
 
     It holds every saddle point without a margin below −1, and is far smaller than what can be proved before the
-    solve; the steps of the stochastic methods grow as τ falls.
-
-    Parameters
-    ----------
-    weight : float or Parameter
-        Weight of the mean loss. For a parameter, whose value may change, there is no box, nor for a
-        weight that is not positive, which the language refuses.
-    points : int
-        How many points share it.
-
-    Returns
-    -------
-    float or None
-        None leaves τ to the solver.
+    solve; the steps of the stochastic methods grow as τ falls. For a parameter, whose value may change, there is none.
     """
     if not (isinstance(weight, Real) and isinstance(theta, Real)) or not weight > 0:
         return None
@@ -117,14 +93,8 @@ def dual_box(weight: float | md.Parameter, points: int, theta: float | md.Parame
 
 def stochastic(owner: str, sampling: str, published: SolverName, max_iter: int | None, tau: float | None,
                step_factor: float | None, factor: float, box: float | None) -> Any:
-    """Return the solver of a stochastic recipe: sampled labellings with variance reduction, or a paper's own steps.
-
-    Parameters
-    ----------
-    published : str
-        The solver whose steps the paper prints.
-    factor, box : float
-        Of its steps the factor and the half-width of the box of duals where none are given.
+    """Return the solver of a stochastic recipe: sampled labellings with variance reduction, or a paper's own steps,
+    with the factor and the half-width of the box of duals where none are given.
     """
     if one_of(f"sampling of {owner}", sampling, ("variance-reduced", "labels")) == "labels":
         return md.Solver(published, sampling="labels", max_iter=2000 if max_iter is None else max_iter,

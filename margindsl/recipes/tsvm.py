@@ -59,15 +59,7 @@ def tsvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
 def transductive(name: str, X: Any, y: ArrayLike, C: float | md.Parameter, C_u: float | md.Parameter,
                  balance: float | None, kernel: Any, bias: Bias,
                  sample_weight: ArrayLike | None) -> md.Problem:
-    """Return the problem of `tsvm`, with errors that begin with the name of another recipe.
-
-    Parameters
-    ----------
-    name : str
-        The recipe, for messages.
-    X, y, C, C_u, balance, kernel, bias, sample_weight
-        As for `tsvm`.
-    """
+    """Return the problem of `tsvm`, with errors that begin with the name of another recipe."""
     check_fraction(name, "balance", balance, optional=True)
     f = md.Hyperplane(X, kernel=kernel, bias=bias)
     signs, known = md.Labels(f.n), read_known(name, y, f.n)
