@@ -10,7 +10,7 @@ import numpy as np
 
 from margindsl.calculus import pieces as rows
 from margindsl.calculus.plq import PLQ
-from margindsl.calculus.protocol import FAR, ConvexFunction, checked_step, shaped
+from margindsl.calculus.protocol import FAR, ConvexFunction, checked_step, conjugate_of, shaped
 from margindsl.calculus.root import monotone_root
 from margindsl.errors import CalculusError
 from margindsl.host.frozen import frozen_property
@@ -95,14 +95,11 @@ def maximum(first: ConvexFunction, second: ConvexFunction) -> ConvexFunction:
 
 
 class Compound(ConvexFunction):
-    """Share what compositions and maxima have in common: their slopes are known, their conjugates are not."""
+    """Share what compositions and maxima have in common: slopes that jump."""
 
     def derivative(self, x: ArrayLike) -> Any:
         lo, hi = self.subdifferential(x)
         return shaped(np.where(np.isfinite(hi) | (np.asarray(hi) < lo), hi, lo))
-
-    def conjugate(self) -> ConvexFunction:
-        return Conjugate(self)
 
     def prox_derivative(self, x: ArrayLike, step: ArrayLike = 1.0) -> Any:
         near = np.asarray(self.prox(x, step))
@@ -219,23 +216,6 @@ class Largest(Joined, Compound):
         return np.array([np.asarray(term(x)) for term in self.terms]), np.array(
             [[np.asarray(end[side]) for end in ends] for side in (0, 1)])
 
-    def argmin(self) -> tuple[float, float]:
-        if self.is_nondecreasing:
-            lower, upper = Largest(tuple(term.precompose(-1.0) for term in self.terms)).argmin()
-            return -upper, -lower
-        if not self.is_nonincreasing:
-            return super().argmin()
-        least, high = self.minimum(), 1.0
-        while self(high) > least and high < FAR:
-            high *= 2
-        if self(high) > least:
-            return np.inf, np.inf
-        low = -FAR
-        for _ in range(200):
-            middle = low + (high - low) / 2
-            low, high = (middle, high) if self(middle) > least else (low, middle)
-        return high, np.inf
-
     def minimum(self) -> float:
         if self.is_nonincreasing or self.is_nondecreasing:  # all fall towards the same end
             return float(max(term.minimum() for term in self.terms))
@@ -249,6 +229,7 @@ class Largest(Joined, Compound):
         return height, constraints
 
 
+@conjugate_of.register(ConvexFunction)
 @dataclass(frozen=True)
 class Conjugate(ConvexFunction):
     """Represent ρ*(u) = sup_x u x − ρ(x) by the x that attains it, found to the last digits."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.calculus.composed import Conjugate, Joined
+from margindsl.calculus.composed import Joined
 from margindsl.calculus.plq import PLQ
 from margindsl.calculus.protocol import (
     ConvexFunction,
@@ -220,7 +220,7 @@ class Summed(Joined):
 
     def conjugate(self) -> ConvexFunction:
         if self.is_solved_apart or self._quadratic is None:
-            return Conjugate(self)
+            return super().conjugate()
         # (f + q x² + s x + c)*(u) = envelope of f* with step 2q, at u − s, minus c
         (q, s, c), conjugate = self._quadratic, self.terms[0].conjugate()
         return (conjugate.envelope(2 * q) if q else conjugate).precompose(1.0, -s) + (-c)

@@ -13,6 +13,7 @@ from margindsl.calculus.root import OfRoots, monotone_root
 from margindsl.errors import CalculusError
 from margindsl.typing import ArrayLike, FloatArray
 
+LEVEL = 1e-9  # relative difference of two values far away of a function that has reached its limit
 FAR = 1e15  # slopes are read off at this distance; those that grow tenfold from a thousandth of it are infinite
 
 # What operations on functions make is registered, for all functions, where it is defined: there this class is derived.
@@ -21,6 +22,12 @@ FAR = 1e15  # slopes are read off at this distance; those that grow tenfold from
 @singledispatch
 def envelope_of(function: ConvexFunction, step: float) -> ConvexFunction:
     """Return the Moreau envelope of a function."""
+    raise NotImplementedError
+
+
+@singledispatch
+def conjugate_of(function: ConvexFunction) -> ConvexFunction:
+    """Return the conjugate of a function, by the points that attain it."""
     raise NotImplementedError
 
 
@@ -51,9 +58,9 @@ def composed_of(function: ConvexFunction, a: float, b: float) -> ConvexFunction:
 class ConvexFunction(ABC):
     """Represent a closed proper convex function ρ: R → R ∪ {+∞}.
 
-    A loss of one's own subclasses this class. Required are `domain`, `__call__`, `derivative`, `curvature`
-    and, for conic solvers and duals, `conic` and `conjugate`; everything else has a generic version built on
-    these. Every method is vectorised: arrays broadcast, and a scalar argument gives a float.
+    A loss of one's own subclasses this class. Required are `domain`, `__call__`, `derivative`, `curvature` and, for
+    conic solvers, `conic`; everything else has a generic version built on these. Every method is vectorised: arrays
+    broadcast, and a scalar argument gives a float.
 
     Examples
     --------
@@ -106,9 +113,8 @@ class ConvexFunction(ABC):
         return ((1.0, 1.0, 0.0, self),)
 
     def conjugate(self) -> ConvexFunction:
-        """Return the Fenchel conjugate ρ*(u) = sup_x u x − ρ(x); a CalculusError where no closed form is known."""
-        raise CalculusError(f"{self!r} has no conjugate in closed form; give its class a `conjugate` method, "
-                            "or use a piecewise linear-quadratic loss")
+        """Return the Fenchel conjugate ρ*(u) = sup_x u x − ρ(x), by its points where no closed form is given."""
+        return conjugate_of(self)
 
     @property
     def is_solved_apart(self) -> bool:
@@ -169,18 +175,29 @@ class ConvexFunction(ABC):
 
         Where the infimum is not attained, both ends are the infinity towards which ρ decreases.
         """
-        if self.is_nonincreasing or self.is_nondecreasing:
-            raise CalculusError(f"the minimisers of {self!r} are not known; give its class an `argmin`")
-        point = float(monotone_root(self, np.zeros(()), None))
-        return point, point
+        if not (self.is_nonincreasing or self.is_nondecreasing):
+            point = float(monotone_root(self, np.zeros(()), None))
+            return point, point
+        side, least, low, high = 1.0 if self.is_nonincreasing else -1.0, self.minimum(), -FAR, 1.0
+        while self(side * high) > least and high < FAR:
+            high *= 2
+        if self(side * high) > least:
+            return side * np.inf, side * np.inf
+        for _ in range(200):
+            middle = low + (high - low) / 2
+            low, high = (middle, high) if self(side * middle) > least else (low, middle)
+        return (high, np.inf) if side > 0 else (-np.inf, -high)
 
     def minimum(self) -> float:
-        """Return inf ρ, possibly −∞."""
+        """Return inf ρ, possibly −∞; of a function that falls or rises everywhere its limit, if that can be told."""
+        if self.is_nonincreasing or self.is_nondecreasing:
+            side = 1.0 if self.is_nonincreasing else -1.0
+            start, near, far = (float(self(side * x)) for x in (0.0, FAR / 1000, FAR))
+            if not abs(near - far) <= LEVEL * (max(abs(start), abs(far)) if np.isfinite(start) else abs(far)):
+                raise CalculusError(f"the infimum of {self!r} is not known; give its class a `minimum` method")
+            return far
         lo, hi = self.argmin()
-        finite = [x for x in (lo, hi) if np.isfinite(x)]
-        if not finite:
-            raise CalculusError(f"the infimum of {self!r} is not attained; give its class a `minimum` method")
-        return float(self(finite[0]))
+        return float(self(next(x for x in (lo, hi, 0.0) if np.isfinite(x))))
 
     # -- algebra ------------------------------------------------------------------------------------
 

@@ -159,7 +159,6 @@ def test_zero_and_constant_compositions():
 
 
 @pytest.mark.parametrize(("build", "words"), [
-    (lambda: Exponential().conjugate(), "give its class a `conjugate` method"),
     (lambda: Exponential().split(), "give its class a `split` method"),
     (lambda: (Exponential() + PLQ.affine(-0.5)).argmin(), "no minimiser was found"),
     (lambda: (2 * loss + pos()).minimum_with_quadratic(1.0, -1.0), "use a piecewise linear-quadratic loss"),

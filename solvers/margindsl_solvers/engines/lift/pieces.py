@@ -12,6 +12,7 @@ from margindsl.typing import BoolArray, FloatArray, IntArray
 
 FIRST = 16  # knots of a loss that is not piecewise quadratic, before it is refined
 THIN = 1e-6  # times the unit: the least width of a piece that an interval leaves
+LINE = 1e-12  # relative: a tail that bends less is a line
 FAR = 1e8  # times the reach: where the curvature of a tail is read off
 
 
@@ -207,6 +208,7 @@ def quadratics(loss: ConvexFunction, reach: float) -> FloatArray:
         if abs(end) == reach:
             value, slope = float(loss(end)), float(loss.derivative(end))
             bend = 0.5 * float(np.min(loss.curvature(np.sign(far) * reach * np.array([1.0, FAR**0.5, FAR]))))
+            bend *= bend * reach**2 > LINE * max(abs(value), abs(slope) * reach)
             table = np.vstack([table, [min(far, end), max(far, end), bend, slope - 2 * bend * end,
                                        value - slope * end + bend * end**2, 0.0]])
     return table[np.argsort(table[:, 0])]
