@@ -62,7 +62,8 @@ def seen(browser, page, dark):
     pale = re.search(r'<pre id="pale">(.*?)</pre>', done.stdout, re.DOTALL)
     if pale is None:
         return [], ["the page was not seen"]
-    errors = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    errors = [line for line in done.stderr.splitlines()  # the theme writes what it chose there, too
+              if "CONSOLE" in line and re.search(r"uncaught|error|fail|refused|denied", line, re.IGNORECASE)]
     return pale[1].splitlines(), errors
 
 

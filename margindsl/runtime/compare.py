@@ -116,7 +116,8 @@ class Comparison(notebook.Tabled):
 
         `agreement` is the mean adjusted Rand index of two seeds: near one, the labels are no accident of the start.
         """
-        frame = self.to_frame().assign(number=range(len(self.rows)), alike=self.agreement().to_numpy().tolist())
+        frame = self.to_frame().replace(np.inf, np.nan).assign(
+            number=range(len(self.rows)), alike=self.agreement().to_numpy().tolist())
 
         def pairs(part: Any) -> float:
             alike = np.array(part["alike"].tolist())[:, part["number"]]

@@ -43,8 +43,9 @@ class Listing(Tabled, list[T]):
 
 def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     """Return a table with a row of heads."""
-    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
+    left = 'style="text-align:left"'
+    head = "".join(f'<th scope="col" {left}>{escape(text)}</th>' for text in heads)
+    body = "".join("<tr>" + "".join(f"<td {left}>{escape(cell)}</td>" for cell in line) + "</tr>" for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
