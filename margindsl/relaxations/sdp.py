@@ -37,13 +37,13 @@ from margindsl.typing import FloatArray
 ROUGH = 1e-4  # relative accuracy asked of methods whose digits cost passes, those that begin from a point
 INTERIOR = 1000  # multipliers up to which an interior point method takes under a second
 LOOSEST = 1e-3  # relative accuracy of a round of cuts that others will follow
-ROUNDS, FINER = (3e-2, 4e-3), 1e-2  # the same where rounds go on from iterates; rise below which it is the second
+ROUNDS, FINER = (3e-2, 4e-3, 5e-4), (1e-2, 2e-3)  # the same where rounds go on; rises below which it falls
 MOST_INSIDE = 1500  # multipliers up to which labels better than some are asked about: of all rows there are squares
 CUT = 500  # components up to which "auto" cuts
 SOON = 100  # components up to which the lift and its cuts take a few seconds: 1 to 5, of 200 of them 2 to 20
 A_ROUND, MULTIPLIERS = 4, 2000  # cuts that a round adds a component, and multipliers from which on it adds fewer
 LEAST_RISE, A_STEP = 1e-3, 1e-3  # of the bound by a round, and a step of a thousand multipliers (a tenth of a second)
-HELD = 1e-2  # least γ of a cut that is kept, relative to bound and slack
+HELD = 1e-3  # least γ of a cut that is kept, relative to bound and slack
 FAINT = 1e-3  # least weight of a block: duals of the lift know of those that labels do not choose
 BESIDE = 0.2  # of the time left, of a lift beside another relaxation
 LARGEST_MATRIX = 10_000_000  # numbers of label vectors that are kept for the label matrix
@@ -212,7 +212,7 @@ class SDP(Relaxation):
         begins, rejoins, target = run.solver.warm_starts, run.solver.takes_cuts, self.tol or run.budget.tol
         cuts, base, rounds, previous, message = self._takes_cuts(form, rejoins), form, 0, -np.inf, ""
         tol = max(target, ROUNDS[0]) if cuts and rejoins else target if self.tol or not begins else max(target, ROUGH)
-        best, certificate, accurate = None, None, False
+        best, certificate, accurate, finest = None, None, False, ROUNDS[2 if self.cuts == "all" else 1]
 
         # 1. Without the lifted bounds most points have no component, and an iteration costs less
         if begins and start is None and form.balance and not cuts:
@@ -250,7 +250,7 @@ class SDP(Relaxation):
                 least = max(LEAST_RISE, A_STEP * raw.iterations * (form.multipliers / 1000) ** 3)
             violated = Cuts.none()
             if cuts and not (message or stopped) and rounds < self.cut_rounds and (
-                    gain > least or tol > max(target, ROUNDS[1])):
+                    gain > least or tol > max(target, finest)):
                 violated = self._violated(form, raw)
 
             # 4. Then the digits that rounds did not need, and once more what "all" cuts are left; without cuts where
@@ -277,7 +277,8 @@ class SDP(Relaxation):
             if accurate:
                 cuts = False
             elif rejoins:
-                tol = max(target, ROUNDS[int(gain < FINER or rounds > 4 or tol <= ROUNDS[1])])
+                finer = next((t for t, rise in zip(ROUNDS[1:], FINER) if t < tol and (gain < rise or rounds > 4)), tol)
+                tol = max(target, finest, finer)
             elif begins:  # more digits than a small part of what the last round won would be lost to the next cuts
                 tol = max(target, ROUGH, min(LOOSEST, 0.03 * gain if np.isfinite(gain) else LOOSEST))
             rounds, previous = rounds + 1, certificate.bound
