@@ -19,9 +19,9 @@ PictureName: TypeAlias = Literal["margins", "profile", "boundary", "convergence"
 Bias: TypeAlias = bool | Literal["penalised", "penalized"]
 KernelName: TypeAlias = Literal["linear", "polynomial", "rbf"]
 RecipeName: TypeAlias = Literal[
-    "adaptive_cpmmc", "cpm3c", "cpmmc", "cuts3vm", "gmmc", "itersvr", "kernel_cpmmc", "lapsvm", "lgmmc",
-    "maximum_margin_embedding", "mmc", "mme", "odm", "odmc", "odmssc", "s4vm", "skmmc", "skmmc_v2", "ssodm", "svm",
-    "tsvm", "usvm"]
+    "adaptive_cpmmc", "cpm3c", "cpmmc", "cs4vm", "cuts3vm", "fair", "gmmc", "itersvr", "kernel_cpmmc", "lapsvm",
+    "lgmmc", "maximum_margin_embedding", "miodm", "mkc", "mmc", "mme", "odm", "odmc", "odmssc", "s4vm", "skmmc",
+    "skmmc_v2", "softlinks", "ssodm", "svm", "truncated", "tsvm", "usvm"]
 
 if TYPE_CHECKING:
     import numpy as np

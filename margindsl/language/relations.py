@@ -75,7 +75,7 @@ def cannot_link(labels: Labels, pairs: Any, weight: Any = None) -> Any:
     return _links(labels, pairs, "cannot_link", weight)
 
 
-def sizes(labels: Labels, at_least: Any = None, at_most: Any = None) -> Sizes:
+def sizes(labels: Any, at_least: Any = None, at_most: Any = None) -> Sizes:
     """Bound the sizes of clusters, or how many points of a group each cluster holds.
 
     Parameters

@@ -13,6 +13,7 @@ from margindsl.host.extensions import RECIPES, registered
 from margindsl.recipes.cpm3c import cpm3c
 from margindsl.recipes.cpmmc import cpmmc
 from margindsl.recipes.cuts3vm import cuts3vm
+from margindsl.recipes.further import cs4vm, fair, miodm, mkc, softlinks, truncated
 from margindsl.recipes.gmmc import gmmc
 from margindsl.recipes.itersvr import itersvr
 from margindsl.recipes.lapsvm import lapsvm
@@ -30,9 +31,9 @@ from margindsl.recipes.tsvm import tsvm
 from margindsl.recipes.usvm import usvm
 
 __all__ = [
-    "adaptive_cpmmc", "cpm3c", "cpmmc", "cuts3vm", "gmmc", "itersvr", "kernel_cpmmc", "lapsvm", "lgmmc",
-    "maximum_margin_embedding", "mmc", "mme", "odm", "odmc", "odmssc", "s4vm", "skmmc", "skmmc_v2", "ssodm", "svm",
-    "tsvm", "usvm"]
+    "adaptive_cpmmc", "cpm3c", "cpmmc", "cs4vm", "cuts3vm", "fair", "gmmc", "itersvr", "kernel_cpmmc", "lapsvm",
+    "lgmmc", "maximum_margin_embedding", "miodm", "mkc", "mmc", "mme", "odm", "odmc", "odmssc", "s4vm", "skmmc",
+    "skmmc_v2", "softlinks", "ssodm", "svm", "truncated", "tsvm", "usvm"]
 
 
 def names() -> tuple[str, ...]:

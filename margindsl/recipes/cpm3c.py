@@ -38,11 +38,6 @@ def cpm3c(X: Any, clusters: int, *, beta: float | md.Parameter = 0.1, balance: f
         The outer loop, as for `cpmmc`: "cuts" is the order of the slides.
     kernel : str, kernel or callable
 
-    Returns
-    -------
-    Problem
-        Default relaxation "cccp" (or "cuts-outside") from one k-means start, solver "cutting-plane".
-
     References
     ----------
     B. Zhao, F. Wang, C. Zhang (2008). Efficient multiclass maximum margin clustering. ICML.

@@ -35,11 +35,6 @@ def cpmmc(X: Any, *, C: float | md.Parameter = 100.0, l: float | None = None, ep
         loop; see `md.CutsOutside`. "labels": new labels after every solved step (TNN 2010), faster for many features.
     kernel : str, kernel or callable
 
-    Returns
-    -------
-    Problem
-        Default relaxation "cuts-outside" (or "cccp") from one k-means start, solver "cutting-plane".
-
     Notes
     -----
     The slides print neither C nor l. On scikit-learn's digits, divided by 16, the defaults here err by 3.47, 0, 0 and

@@ -36,11 +36,6 @@ def cuts3vm(X: Any, y: ArrayLike, *, C_l: float | md.Parameter = 10.0,
     sample_weight : (n,) array or None
         Weights of the points' losses, scaled to mean one over all points.
 
-    Returns
-    -------
-    Problem
-        Default relaxation "cccp" from the known labels, solver "cutting-plane".
-
     References
     ----------
     B. Zhao, F. Wang, C. Zhang (2008). CutS3VM: a fast semi-supervised SVM algorithm. KDD.

@@ -36,11 +36,6 @@ def gmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float | None = None, kern
         "sign" is the paper's rule, the sign of the outputs in the null space of the dual's matrix; "rounded"
         samples directions and searches by the objective.
 
-    Returns
-    -------
-    Problem
-        Default relaxation "gmmc" to a relative gap of 1e-4, solver "clarabel" or "burer-monteiro" by size.
-
     References
     ----------
     H. Valizadegan, R. Jin (2006). Generalized maximum margin clustering and unsupervised kernel learning. NIPS 19.

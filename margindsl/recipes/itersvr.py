@@ -31,11 +31,6 @@ def itersvr(X: Any, *, C: float | md.Parameter = 10.0, epsilon: float = 0.1, bal
         β, but never below what parity allows; the papers take 0.03 for balanced and 0.3 for imbalanced data.
     kernel : str, kernel or callable
 
-    Returns
-    -------
-    Problem
-        Default relaxation "alternating" from one k-means start, with its own choice of solver ("newton").
-
     References
     ----------
     K. Zhang, I. Tsang, J. Kwok (2007). Maximum margin clustering made practical. ICML.

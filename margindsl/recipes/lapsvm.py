@@ -42,11 +42,6 @@ def lapsvm(X: Any, y: ArrayLike, *, gamma_A: float | md.Parameter = 0.01, gamma_
     sample_weight : (n,) array or None
         Weights of the labelled points' losses, scaled to mean one over them; the graph counts points.
 
-    Returns
-    -------
-    Problem
-        Default relaxation "supervised", solver "newton".
-
     References
     ----------
     M. Belkin, P. Niyogi, V. Sindhwani (2006). Manifold regularization, Journal of Machine Learning Research 7,

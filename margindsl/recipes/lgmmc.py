@@ -30,11 +30,6 @@ def lgmmc(X: Any, *, C: float | md.Parameter = 10.0, balance: float = 0.03, kern
     labels : {"sign", "rounded"}
         "sign" is the published rule, sign Σ_k μ_k y_k; "rounded" samples directions and searches by the objective.
 
-    Returns
-    -------
-    Problem
-        Default relaxation "minimax", with its own choice of solver ("mirror-prox").
-
     References
     ----------
     Y.-F. Li, I. Tsang, J. Kwok, Z.-H. Zhou (2009). Tighter and convex maximum margin clustering. AISTATS.

@@ -26,11 +26,6 @@ def mmc(X: Any, *, C: float | md.Parameter = 10.0, balance: float = 0.03, kernel
         β = balance · n, but never below what parity allows.
     kernel : str, kernel or callable
 
-    Returns
-    -------
-    Problem
-        Default relaxation "sdp", with the solver of its choice for the size.
-
     References
     ----------
     L. Xu, J. Neufeld, B. Larson, D. Schuurmans (2005). Maximum margin clustering. NIPS 17.

@@ -33,11 +33,6 @@ def mme(X: Any, earlier: Sequence[md.Solution] = (), *, C: float | md.Parameter 
         Relative accuracy ε of each step.
     kernel : str, kernel or callable
 
-    Returns
-    -------
-    Problem
-        Default relaxation "cccp" from one k-means start, solver "cutting-plane".
-
     References
     ----------
     B. Zhao, F. Wang, C. Zhang (2008). Maximum margin embedding. ICDM.

@@ -33,11 +33,6 @@ def odm(X: Any, y: ArrayLike, *, lam: float | md.Parameter = 10.0, nu: float = 0
     bias : bool or "penalised"
         The paper has none; features are centred.
 
-    Returns
-    -------
-    Problem
-        Default relaxation "supervised", solver "newton".
-
     References
     ----------
     T. Zhang, Z.-H. Zhou (2018). Optimal margin distribution clustering, Eq. 1.

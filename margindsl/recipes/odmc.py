@@ -55,11 +55,6 @@ def odmc(X: Any, *, lam: float | md.Parameter = 10.0, nu: float = 0.4, theta: fl
         Of the steps as printed, a factor on η of Theorem 1, 10 where none is given. With 1 its bound on the expected
         gap holds over the box; measured gaps were hundreds of times smaller, and longer steps found better labels.
 
-    Returns
-    -------
-    Problem
-        Default relaxation "minimax", solver "mirror-prox" with sampled labellings.
-
     References
     ----------
     T. Zhang, Z.-H. Zhou (2018). Optimal margin distribution clustering, Eq. 2-7, Algorithm 1, Theorem 1.

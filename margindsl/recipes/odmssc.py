@@ -44,13 +44,6 @@ def odmssc(X: Any, *, must_link: Any = (), cannot_link: Any = (), lam: float | m
         "rounded" samples directions and searches by the objective; "violated" is the output of Algorithm 1, sgn(Hȳ) at
         the most violated labelling ȳ, often far from any minimum of the objective.
 
-    Returns
-    -------
-    Problem
-        Default relaxation "minimax", solver "alternating-mu" with at most 200 changes of the masses for each set of
-        labellings: the alternation needs thousands for further digits, which changed no labels where we tried.
-        ``.solve(md.Minimax(), "mirror-prox")`` has them at once.
-
     References
     ----------
     T. Zhang, M. Li, H. Jin (2022). Optimal margin distribution machine for semi-supervised clustering (in

@@ -41,11 +41,6 @@ def s4vm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
     sample_weight : (n,) array or None
         As of `tsvm`.
 
-    Returns
-    -------
-    Problem
-        Default relaxation "safe", solver "newton".
-
     References
     ----------
     Y.-F. Li, Z.-H. Zhou (2011). Towards making unlabeled data never hurt, Section 4.

@@ -55,11 +55,6 @@ def skmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any
     skip : int
         Starts passed over first: with `restarts=1`, calls that differ in it alone differ in their start.
 
-    Returns
-    -------
-    Problem
-        Solved by ``"first-cut"`` and ``"cpsp"`` unless told otherwise.
-
     References
     ----------
     J. Wu, X.-L. Zhang (2012). Sparse kernel maximum margin clustering, Eq. 10-30.
@@ -92,10 +87,6 @@ def skmmc_v2(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: 
     X, C, l, kernel, eta, max_basis, restarts, start, first_cut, skip
         As for `skmmc`; C is any positive number, eta that of Eq. 41.
 
-    Returns
-    -------
-    Problem
-
     References
     ----------
     J. Wu, X.-L. Zhang (2012). Sparse kernel maximum margin clustering, appendix B.
@@ -126,11 +117,6 @@ def kernel_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kern
     eta : float or None
         Relative precision of the cutting planes; None solves to the tolerance of `solve`.
 
-    Returns
-    -------
-    Problem
-        Solved by ``"first-cut"`` and ``"cutting-plane"`` unless told otherwise.
-
     References
     ----------
     J. Wu, X.-L. Zhang (2012). Sparse kernel maximum margin clustering, section 3.2.
@@ -159,11 +145,6 @@ def adaptive_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, ke
         Linear, as in the paper.
     eta : float or None
         As for `kernel_cpmmc`.
-
-    Returns
-    -------
-    Problem
-        Solved by ``"first-cut"`` and ``"cutting-plane"`` unless told otherwise.
 
     References
     ----------

@@ -67,11 +67,6 @@ def ssodm(X: Any, y: ArrayLike, *, lam1: float | md.Parameter = 10.0, lam2: floa
     sample_weight : (n,) array or None
         Weights of the points' losses, in the mean of the labelled and in that of the unlabelled points.
 
-    Returns
-    -------
-    Problem
-        Default relaxation "minimax", solver "mirror-prox" with sampled labellings.
-
     References
     ----------
     T. Zhang, Z.-H. Zhou (2018). Semi-supervised optimal margin distribution machines, Eq. 2-7, Algorithm 1.

@@ -26,11 +26,6 @@ def svm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, kernel: Any = "l
         Weight C > 0 of the mean loss.
     kernel : str, kernel or callable
 
-    Returns
-    -------
-    Problem
-        Default relaxation "supervised", with its own choice of solver ("newton").
-
     References
     ----------
     C. Zhang, B. Zhao (2008). Efficient maximum margin clustering (slides), Eq. 1.

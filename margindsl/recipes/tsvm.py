@@ -38,11 +38,6 @@ def tsvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
     sample_weight : (n,) array or None
         Weights of the points' losses: two is a point twice, but for the class ratio, which counts points.
 
-    Returns
-    -------
-    Problem
-        Default relaxation "transductive", solver "newton".
-
     References
     ----------
     T. Joachims (1999). Transductive inference for text classification using support vector machines, OP 2, Figure 3.

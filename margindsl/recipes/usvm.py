@@ -37,11 +37,6 @@ def usvm(X: Any, y: ArrayLike, *, C: float | md.Parameter = 1.0, C_u: float | md
     sample_weight : (n,) array or None
         Weights of the points' losses: two is a point twice, but for the mean decision, which counts points.
 
-    Returns
-    -------
-    Problem
-        Default relaxation "cccp", solver "newton".
-
     References
     ----------
     R. Collobert, F. Sinz, J. Weston, L. Bottou (2006). Large scale transductive SVMs, Journal of Machine Learning
