@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -97,7 +97,7 @@ class Hyperplane(Named):
         is not one of the three values, or centre is neither True nor False.
     """
 
-    def __init__(self, X: Any, kernel: KernelName | Kernel | Callable[[Any, Any], Any] | Sequence[Any] = "linear",
+    def __init__(self, X: Any, kernel: KernelName | Kernel | Callable[[Any, Any], Any] | list[Any] = "linear",
                  bias: Bias = False, *, centre: bool = True,
                  name: str = "f", **other: Any) -> None:
         refuse_names(other, {"center": "write centre=", "gamma": "write kernel=md.RBF(width)",
