@@ -206,7 +206,9 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         if not isinstance(self.optimise, (bool, np.bool_)):
             raise DeclarationError(f"optimise={self.optimise!r}: expected True or False")
         self.view_ = self._new_view()
+        held = is_lazy(X) and all(hasattr(chunk, "add_done_callback") for chunk in X.__dask_graph__().values())
         X = X if self.view_ is None else self.view_.fit_transform(X)
+        X = X.persist() if held and self.view_ is not None else X  # workers that hold the points hold their view
         sized = self.min_size is not None or self.max_size is not None
         free = sized and self.model is None and isinstance(self.balance, str)
         problem = make_problem(self.model, X, int(k), self.parameters, {

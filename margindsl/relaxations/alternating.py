@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,12 +11,16 @@ import numpy as np
 from margindsl.contract import Offer, Refusal, Status
 from margindsl.drivers.alternation import ROUGH, best_labels
 from margindsl.drivers.run import Run
+from margindsl.labelset import presolve
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
+from margindsl.program.sampling import restrict
 from margindsl.relaxations.local import LocalRelaxation
 from margindsl.relaxations.relaxation import Outcome, refuse_split
 from margindsl.typing import IntArray
+
+SAMPLED = 20_000  # points whose hyperplane is the first answer for more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +79,16 @@ class Alternating(LocalRelaxation):
 
     def _descend(self, run: Run, labels: IntArray) -> tuple[Answer | None, Status, str]:
         fit: Answer | None = None
+        program = run.program
+        if program.n > SAMPLED and not program.decision and program.outside is None:  # in hand before a whole fit
+            index = np.sort(run.rng.choice(program.n, SAMPLED, replace=False))
+            few = replace(program, features=program.features.take(index), losses=restrict(program.losses, index),
+                          labels=presolve(SAMPLED, program.clusters))
+            raw = run.fixed_solver.solve(few.fix_labels(labels[index]), run.budget.replace(tol=ROUGH, callback=None))
+            if raw.has_answer:
+                found = {name: raw[name] for name in ("w", "bias", "scalars")}
+                fit = run.adopt(program.fix_labels(labels), replace(raw, status=Status.TIME_LIMIT, variables=found))
+                labels = best_labels(run, fit)
         accuracy = max(run.budget.tol, ROUGH)  # which moves most labels as the exact fits do
         for iteration in range(self.rounds):
             run.current = labels
