@@ -140,9 +140,9 @@ class ClusterForm(LabelledForm):
 
     def dual_error(self, u: FloatArray, tau: FloatArray, t: FloatArray | None = None) -> float:
         """Return the largest violation of the dual's equalities (shared scalars, free bias), relative to its terms."""
-        terms = self.bias_terms(u, tau, t)
+        terms, size = self.bias_terms(u, tau, t), np.abs(self.dual_table(u, t)).sum(axis=0) @ np.abs(self.codes)
         held = self.parts.joined.scalar_residual(self.row_duals(u, t))
-        return max(held, greatest_ratio(terms.sum(axis=0), np.abs(terms).sum(axis=0)))
+        return max(held, greatest_ratio(terms.sum(axis=0), np.maximum(np.abs(terms).sum(axis=0), size)))
 
     def row_duals(self, u: FloatArray, t: FloatArray | None = None) -> FloatArray:
         """Return the duals −cρ' of the rows of both parts: Σ_q u_q of the falling, −t of the rising parts."""
@@ -184,6 +184,8 @@ class ClusterForm(LabelledForm):
             limited = np.where(sums <= lower + near, lower, np.where(sums >= upper - near, upper, sums))
             return u * np.divide(limited, sums, out=np.zeros_like(sums), where=sums > 0)[:, None]
 
+        for _ in range(self.clusters):  # nothing flows to a cluster that nothing flows from
+            u = u * np.isin(np.arange(self.clusters), self.labels[self.parts.falling.points[u.any(axis=1)]])
         moved = within(u)
         for _ in range(3):
             sums = moved.sum(axis=1)

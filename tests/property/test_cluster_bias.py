@@ -162,3 +162,12 @@ def test_solvers_agree_on_a_bias_of_crammer_singer_margins(loss: str, high: floa
         assert solution.bound >= solution.value * (1 - 1e-5) or loss == "odm"
         found[solver] = solution.value
     assert np.ptp(list(found.values())) <= 1e-5 * found["newton"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_flows_to_a_cluster_without_points(seed: int) -> None:
+    X = np.random.default_rng(seed).normal(size=(5, 2))
+    y, f = md.Labels(5, clusters=3), md.Hyperplane(X, bias=True, kernel=md.RBF(1.5))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) + 4 * md.sum(md.squared_hinge(md.margin(y, f)))), [y[0] != y[1]])
+    found = problem.at_labels(np.array([0, 1, 1, 0, 0])).solve("supervised")
+    assert found.bound == pytest.approx(found.value, rel=1e-6) and found.verify()
