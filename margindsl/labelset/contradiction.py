@@ -140,16 +140,13 @@ def refuse_clique(cannot: IntArray, component: IntArray, clusters: int) -> None:
         if len(clique) > clusters:
             members = sorted(clique)[: clusters + 1]
             edges = [(*links[pair], "cannot-link") for pair in combinations(members, 2)]
+            points = {point for i, j, _ in edges for point in (i, j)}
+            is_plain = 2 * len(edges) == len(points) * (len(points) - 1)
             raise ContradictionError(
                 f"links contradict one another: cannot-links part every two of {clusters + 1} points"
-                f"{'' if _is_plain(edges) else ' or groups of must-linked points'} ("
+                f"{'' if is_plain else ' or groups of must-linked points'} ("
                 f"{', '.join(f'{i}-{j}' for i, j, _ in edges[:_SHOWN])}"
                 f"{f', and {len(edges) - _SHOWN} more' if len(edges) > _SHOWN else ''}), and there are only "
                 f"{clusters} clusters. Remove one of these links or declare more clusters.",
                 edges,
             )
-
-
-def _is_plain(edges: list[Edge]) -> bool:
-    points = {point for i, j, _ in edges for point in (i, j)}
-    return 2 * len(edges) == len(points) * (len(points) - 1)

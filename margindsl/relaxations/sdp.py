@@ -43,7 +43,7 @@ CUT = 500  # components up to which "auto" cuts
 SOON = 100  # components up to which the lift and its cuts take a few seconds: 1 to 5, of 200 of them 2 to 20
 A_ROUND, MULTIPLIERS = 4, 2000  # cuts that a round adds a component, and multipliers from which on it adds fewer
 LEAST_RISE, A_STEP = 1e-3, 1e-3  # of the bound by a round, and a step of a thousand multipliers (a tenth of a second)
-HELD = 1e-3  # least γ of a cut that is kept, relative to bound and slack
+HELD, FIRM = 1e-3, 1e-2  # least γ of a cut that is kept, relative to bound and slack, and where digits are missing
 FAINT = 1e-3  # least weight of a block: duals of the lift know of those that labels do not choose
 BESIDE = 0.2  # of the time left, of a lift beside another relaxation
 LARGEST_MATRIX = 10_000_000  # numbers of label vectors that are kept for the label matrix
@@ -253,23 +253,30 @@ class SDP(Relaxation):
                     gain > least or tol > max(target, finest)):
                 violated = self._violated(form, raw)
 
-            # 4. Then the digits that rounds did not need, and once more what "all" cuts are left; without cuts where
-            # these left no digits, as bounds are not to be lower for them
+            # 4. Then the digits that rounds did not need, and once more what "all" cuts are left; where cuts left no
+            # digits, those that bind firmly, then none, as bounds are not to be lower for them
+            gamma = form.cuts.admissible(raw.get("gamma"))
+            slack = form.cuts.values(raw["V"]) - form.cuts.least if "V" in raw.variables else np.inf
+            price = gamma / (size * np.maximum(slack, 1e-9))
             if not violated.count:
                 if stopped or not rejoins:
                     break
                 if not message and tol > target:
                     start, cuts = raw, cuts and self.cuts == "all"
                 elif rounds and form is not base and (message or raw.status is Status.INACCURATE):
-                    form, start, cuts = base, first, False
+                    firm, cuts = form.cuts.equal | (price > FIRM), False
+                    if not message and firm.any() and not firm.all():
+                        form = replace(form, cuts=form.cuts.take(np.flatnonzero(firm)))
+                        start = replace(raw, variables={**raw.variables, "gamma": gamma[firm]})
+                    else:
+                        form, start = base, first
                 else:
                     break
                 tol, accurate = target, True
                 continue
 
             # 5. The cuts that bind, and the violated ones
-            gamma, slack = form.cuts.admissible(raw.get("gamma")), form.cuts.values(raw["V"]) - form.cuts.least
-            used = form.cuts.equal | (gamma > HELD * size * np.maximum(slack, 1e-9))
+            used = form.cuts.equal | (price > HELD)
             kept = form.cuts.take(np.flatnonzero(used))
             form = replace(form, cuts=kept.joined(violated))  # the kept ones stay first
             gamma = np.append(gamma[used], np.zeros(form.cuts.count - kept.count))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, RawSolution, Refusal
+from margindsl.contract import Offer, Refusal
 from margindsl.drivers.run import Run
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm
@@ -60,15 +60,10 @@ class Supervised(Relaxation):
         if not raw.has_answer:
             return Outcome(raw.status, message=raw.message)
         if not run.program.labels.is_single:
-            form = self._labelled(run.program, form, raw)
+            decision = form.outputs(raw["w"], form.plane(raw.variables)[0])
+            form = run.program.fix_labels(run.program.labels.maximise(decision))
         fit = run.adopt(form, raw)
         return Outcome(raw.status, answer=fit, certificate=repaired(form, raw), estimate=fit.value, message=raw.message)
-
-    @staticmethod
-    def _labelled(program: MarginProgram, form: Any, raw: RawSolution) -> Any:
-        """Return the form at the labels in B that follow the decision values; the loss does not see the change."""
-        decision = form.outputs(raw["w"], form.plane(raw.variables)[0])
-        return program.fix_labels(program.labels.maximise(decision))
 
 
 def unknown_with_loss(program: MarginProgram) -> int:

@@ -55,7 +55,7 @@ def test_names_are_found_whatever_their_case():
 
 def test_top_level_entries():
     found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
-    generated = {name for name in found if name.endswith(".egg-info") or name in ("build", "dist")}
+    generated = {name for name in found if name.endswith((".egg-info", "-demo.html")) or name in ("build", "dist")}
     assert found - generated <= TOP_LEVEL
 
 

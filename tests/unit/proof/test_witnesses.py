@@ -224,4 +224,4 @@ def test_losses_that_fall_both_ways_are_proved_beside_a_free_bias(seed):
     falling, rising = md.mean(md.logistic(y * f + 1)), md.mean(md.logistic(1.12 - 2.559 * y * f))
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 0.9 * falling + 2.7 * rising), [y[0] == y[2], y[0] != y[1]])
     solution = problem.solve("exact", random_state=4)
-    assert solution.verify() and solution.status == "optimal"
+    assert solution.verify() and solution.gap < 1e-5
