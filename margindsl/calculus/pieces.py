@@ -186,7 +186,7 @@ def polynomial(row: FloatArray) -> str:
     return "".join(parts) or "0"
 
 
-def printed(knots: FloatArray, coefficients: FloatArray) -> str:
+def pieces_text(knots: FloatArray, coefficients: FloatArray) -> str:
     """Return pieces with their intervals as text."""
     if len(coefficients) == 1 and np.all(np.isinf(knots)):
         return polynomial(coefficients[0])

@@ -310,7 +310,7 @@ class PLQ(ConvexFunction):
         return hash(self._key)
 
     def __repr__(self) -> str:
-        return f"PLQ({rows.printed(self._knots, self.coefficients)})"
+        return f"PLQ({rows.pieces_text(self._knots, self.coefficients)})"
 
     # -- what forms need ----------------------------------------------------------------------------
 

@@ -20,8 +20,8 @@ import margindsl as md
 from margindsl.cli.declaration import declare, links_of, points_like, read_points, solve_options
 from margindsl.cli.files import (
     check_targets,
-    classes,
     column,
+    column_words,
     print_json,
     read_frame,
     read_known,
@@ -195,7 +195,7 @@ def predict(arguments: argparse.Namespace) -> int:
     if arguments.append:
         write_frame(arguments.output, frame.assign(cluster=clusters))
     else:
-        found = decided(decision, None if arguments.index is None else classes(
+        found = decided(decision, None if arguments.index is None else column_words(
             frame, column(frame, arguments.index, arguments.data), arguments.data))
         found.insert(1, "cluster", clusters)
         write_frame(arguments.output, found)

@@ -15,8 +15,8 @@ import pandas as pd
 import margindsl as md
 from margindsl.cli.files import (
     LABEL,
-    classes,
     column,
+    column_words,
     columns,
     filled,
     fills,
@@ -56,7 +56,7 @@ def read_points(arguments: argparse.Namespace) -> tuple[Any, list[str] | None]:
         raise DeclarationError(f"{source}: no column is left as a feature")
     if len(frame) < 2:
         raise DeclarationError(f"{source} has one point; at least two are needed")
-    arguments.names = None if index is None else classes(frame, index, source)
+    arguments.names = None if index is None else column_words(frame, index, source)
     if arguments.names is not None and len(set(arguments.names)) < len(frame):
         twice = next(name for name in arguments.names if arguments.names.count(name) > 1)
         raise DeclarationError(f"--index {arguments.index}: {twice!r} names several rows of {source}; give a column of "
@@ -67,7 +67,7 @@ def read_points(arguments: argparse.Namespace) -> tuple[Any, list[str] | None]:
         print(f"margindsl: warning: column {name!r} numbers the rows and is used as a feature; --drop {called} leaves "
               f"it out, --index {called} takes it for the names of the rows", file=sys.stderr)
     X = points_of_columns(features, arguments, source, list(frame.columns))
-    return X, None if truth is None else classes(frame, truth, source)
+    return X, None if truth is None else column_words(frame, truth, source)
 
 
 def points_of_columns(features: pd.DataFrame, arguments: argparse.Namespace, source: str, known: Sequence[str]) -> Any:

@@ -223,13 +223,13 @@ def _advice(own: pd.Series, cell: str, known: Sequence[str]) -> str:
         "; --one-hot makes a column of 0 and 1 of each of its words" if words <= max(20, n // 2) else "")
 
 
-def classes(frame: pd.DataFrame, number: int, source: str) -> list[str]:
-    """Return a column as names of classes."""
+def column_words(frame: pd.DataFrame, number: int, source: str) -> list[str]:
+    """Return a column as words, the names of classes or of rows."""
     names = frame.iloc[:, number].astype(str).str.strip()
     missing = np.flatnonzero(names.str.lower().isin(["", "nan"]))
     if len(missing):
-        raise DeclarationError(f"{source}: column {frame.columns[number]!r} holds no class in row {missing[0] + 1}; "
-                               "expected the name of one in every row")
+        raise DeclarationError(f"{source}: column {frame.columns[number]!r} holds no name in row {missing[0] + 1}; "
+                               "expected one in every row")
     return names.tolist()
 
 
@@ -240,13 +240,13 @@ def read_labels(source: str, n: int) -> list[str]:
     """
     frame = read_frame(source, "one label a row")
     if len(frame.columns) == 1:
-        return [*(frame.columns if len(frame) == n - 1 else ()), *classes(frame, 0, source)]
+        return [*(frame.columns if len(frame) == n - 1 else ()), *column_words(frame, 0, source)]
     if LABEL not in frame:
         raise DeclarationError(f"{source}: which of {frame.shape[1]} columns holds the labels? Call it 'label', or "
                                "give a file of one column")
     if "index" in frame and not np.array_equal(numbers(frame[["index"]], source).ravel(), np.arange(len(frame))):
         raise DeclarationError(f"{source}: the column 'index' is not 0, 1, 2, ... in order; sort the rows")
-    return classes(frame, column(frame, LABEL, source), source)
+    return column_words(frame, column(frame, LABEL, source), source)
 
 
 def read_links(source: str, n: int, names: Sequence[str] | None = None) -> IntArray:

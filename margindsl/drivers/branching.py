@@ -340,7 +340,8 @@ class Branching:
         labels = self.labels.maximise(program.gains(decision, met.scalars))
         key = np.asarray(labels, dtype=np.int8).tobytes()
         size = 0.5 * float(met.w @ met.w)
-        value = size + program.losses.at(labels).value(program.margins(labels, decision), met.scalars)
+        losses = program.losses.with_labels(2.0 * labels - 1)
+        value = size + losses.value(program.margins(labels, decision), met.scalars)
         if key in self.seen or value > run.best.value + HOPEFUL * abs(run.best.value):
             return decision, labels
         self.seen.add(key)

@@ -65,7 +65,7 @@ class SparseFeatures(FeatureOperator):
         return cls(points, _column_means(points), label + ", centred", shift)
 
     def apply(self, W: FloatArray) -> FloatArray:
-        return _less(np.asarray(self.points @ W), self.mean, W)
+        return _without_mean(np.asarray(self.points @ W), self.mean, W)
 
     def adjoint(self, R: FloatArray) -> FloatArray:
         found = np.asarray(self.across @ R)
@@ -83,16 +83,16 @@ class SparseFeatures(FeatureOperator):
         return total if self.offset is None else total + sizes.sum() * np.abs(self.offset)
 
     def rows(self, index: Index) -> FloatArray:
-        return _less(_dense(self.points[as_index(index)]), self.mean)
+        return _without_mean(_dense(self.points[as_index(index)]), self.mean)
 
     def take(self, index: Index) -> FeatureOperator:
         return SparseFeatures(self.points[as_index(index)], self.mean, self.label, self.shift)
 
     def transform(self, X_new: Any) -> FloatArray:
-        return _less(_dense(check_new_points(X_new, self.rank)), self.offset)
+        return _without_mean(_dense(check_new_points(X_new, self.rank)), self.offset)
 
     def apply_to(self, X_new: Any, W: FloatArray) -> FloatArray:
-        return _less(np.asarray(check_new_points(X_new, self.rank) @ W), self.offset, W)
+        return _without_mean(np.asarray(check_new_points(X_new, self.rank) @ W), self.offset, W)
 
     def gram(self, weights: FloatArray | None = None, *, limit: int = GRAM_LIMIT) -> FloatArray:
         self._check_gram(limit)
@@ -108,7 +108,7 @@ class SparseFeatures(FeatureOperator):
             total += c.sum() * np.outer(self.mean, self.mean) - cross - cross.T
             if np.any(np.abs(np.diag(total)) < CANCELLED * np.abs(before)):
                 blocks = row_blocks(*points.shape)
-                parts = ((_less(_dense(points[block]), self.mean), c[held][block]) for block in blocks)
+                parts = ((_without_mean(_dense(points[block]), self.mean), c[held][block]) for block in blocks)
                 total = sum((part.T @ (heft[:, None] * part) for part, heft in parts), np.zeros_like(total))
         return (total + total.T) / 2
 
@@ -119,7 +119,7 @@ class SparseFeatures(FeatureOperator):
         centred = squares - 2 * (self.points @ self.mean) + self.mean @ self.mean
         lost = np.flatnonzero(centred < CANCELLED * squares)
         for block in row_blocks(len(lost), self.rank):
-            centred[lost[block]] = np.sum(_less(_dense(self.points[lost[block]]), self.mean)**2, axis=1)
+            centred[lost[block]] = np.sum(_without_mean(_dense(self.points[lost[block]]), self.mean)**2, axis=1)
         return np.maximum(centred, 0.0)
 
 
@@ -127,7 +127,7 @@ def _dense(points: Points) -> FloatArray:
     return points.toarray() if sp.issparse(points) else np.asarray(points, dtype=np.float64)
 
 
-def _less(values: FloatArray, offset: FloatArray | None, W: FloatArray | None = None) -> FloatArray:
+def _without_mean(values: FloatArray, offset: FloatArray | None, W: FloatArray | None = None) -> FloatArray:
     return values if offset is None else values - (offset if W is None else offset @ W)
 
 

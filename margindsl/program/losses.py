@@ -193,20 +193,17 @@ class Losses:
         return frozen(np.concatenate([np.zeros(0), *(
             np.zeros(term.rows) if term.bare is None else term.bare for term in self.terms)]))
 
-    def at(self, labels: IntArray) -> Losses:
-        """Return the losses of labels (n,) of two clusters alone: slopes a + e y; itself where no row is turned."""
+    def with_labels(self, signs: FloatArray) -> Losses:
+        """Return the losses where labels −1 and +1 of points are known, 0 of others: rows of slope a + e y.
+
+        They are rows without a label where all are known; itself where no row sees a label beside its decision value.
+        """
         if not self.is_turned:
             return self
-        signs = 2.0 * np.asarray(labels) - 1.0
-        return Losses(self.n, tuple(term if term.bare is None else replace(
-            term, slopes=term.slopes + term.bare * signs[term.points], bare=None) for term in self.terms),
-            self.scalars, True)
-
-    def known(self, signs: FloatArray) -> Losses:
-        """Return the losses where the labels −1 and +1 of some points are known, 0 of others: rows of slope a + e y."""
+        whole = bool(np.all(signs))
         return replace(self, terms=tuple(term if term.bare is None else replace(
             term, slopes=term.slopes + term.bare * signs[term.points],
-            bare=np.where(signs[term.points] == 0, term.bare, 0.0)) for term in self.terms))
+            bare=None if whole else np.where(signs[term.points] == 0, term.bare, 0.0)) for term in self.terms))
 
     def scatter_turned(self, u: FloatArray) -> FloatArray:
         """Return the (n,) sums Σ_{r at i} e_r u_r."""
@@ -362,7 +359,7 @@ class Losses:
         """Return the (n, k) losses of every point in every cluster, from its margins there (n, k)."""
         found = []
         for label, margins in enumerate(table.T):
-            own = self.at(np.full(self.n, label))
+            own = self.with_labels(np.full(self.n, 2.0 * label - 1))
             found.append(np.bincount(self.points, own.row_losses(own.arguments(margins, scalars)), self.n))
         return np.stack(found, axis=1)
 

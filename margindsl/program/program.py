@@ -209,7 +209,7 @@ class MarginProgram:
         runner : (n,) int array, optional
             For Crammer-Singer margins the clusters at which a rising loss is majorised.
         """
-        return self.kind.fixed(self, np.asarray(labels), runner)
+        return self.kind.fix_labels(self, np.asarray(labels), runner)
 
     def rescaled(self, factor: float) -> MarginProgram:
         """Return the same program with the weight of every loss, and the cost of every scalar, times a factor.
@@ -232,13 +232,13 @@ class MarginProgram:
                  scalars: FloatArray | None = None) -> float:
         """Return the normalised objective at labels (n,), w (q r,), bias (q,) and scalars (S,)."""
         decision = self.fix_labels(labels).outputs(w, bias)
-        value = self.losses.at(labels).value(self.margins(labels, decision), scalars)
+        value = self.losses.with_labels(2.0 * labels - 1).value(self.margins(labels, decision), scalars)
         return self.fix_labels(labels).regulariser(w, bias) + value
 
     def size(self, fit: Any) -> tuple[float, float]:
         """Return ½‖w‖² + Σ |c ρ| + |q|ᵀ|s| of a fit, what its accuracy is relative to, and what rounding may do to it.
         """
-        margins, losses = self.margins(fit.labels, fit.decision), self.losses.at(fit.labels)
+        margins, losses = self.margins(fit.labels, fit.decision), self.losses.with_labels(2.0 * fit.labels - 1)
         size = self.fix_labels(fit.labels).regulariser(fit.w, fit.bias) + losses.size(margins, fit.scalars)
         return size, losses.noise(margins, fit.scalars)
 
@@ -296,7 +296,7 @@ class Coding(ABC):
         """Return the codes C (k, q) that turn V into decision values."""
 
     @abstractmethod
-    def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> Any:
+    def fix_labels(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> Any:
         """Return the form left when the labels are fixed; rising losses are majorised at a runner-up given."""
 
     def absorbed(self, program: MarginProgram) -> Losses:
@@ -307,7 +307,7 @@ class Coding(ABC):
                  decision: FloatArray | None = None) -> Any:
         """Return the form of `absorbed` losses that touches the objective at labels and decision values."""
         runner = None if decision is None else runner_up(decision, labels)
-        return self.fixed(program if losses is program.losses else replace(program, losses=losses), labels, runner)
+        return self.fix_labels(program if losses is program.losses else replace(program, losses=losses), labels, runner)
 
     def bounding(self, program: MarginProgram) -> MarginProgram:
         """Return a program of coded margins, whose values are no higher; this one, unless it says otherwise."""
@@ -352,10 +352,10 @@ class Coded(Coding):
     def codes(self, clusters: int) -> FloatArray:
         return simplex_codes(clusters)
 
-    def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> FixedLabelForm:
-        return FixedLabelForm(program.features, program.losses.at(labels), labels, codes=program.codes,
-                              decision=program.decision, free_bias=program.free_bias, gauge=program.gauge,
-                              outside=program.outside)
+    def fix_labels(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> FixedLabelForm:
+        losses = program.losses.with_labels(2.0 * labels - 1)
+        return FixedLabelForm(program.features, losses, labels, codes=program.codes, decision=program.decision,
+                              free_bias=program.free_bias, gauge=program.gauge, outside=program.outside)
 
     def margin_table(self, decision: FloatArray) -> FloatArray:
         return decision
@@ -392,7 +392,7 @@ class CrammerSinger(Coding):
 
     is_linear = False
 
-    def fixed(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> ClusterForm:
+    def fix_labels(self, program: MarginProgram, labels: IntArray, runner: IntArray | None) -> ClusterForm:
         return ClusterForm(program.features, program.losses, labels, program.split, runner, codes=program.codes,
                            decision=program.decision, free_bias=program.free_bias)
 

@@ -36,7 +36,7 @@ def lift(program: MarginProgram, rows: bool = True, whole: bool = False) -> Lift
     if program.gauge is not None and form.features.rank > form.n:  # whose features are by blocks
         form = replace(form, features=of_products(form.features.toarray()))
     if program.losses.is_turned:
-        form = replace(form, losses=form.losses.known(np.where(form.component == form.reference, form.sign, 0)))
+        form = replace(form, losses=form.losses.with_labels(np.where(form.component == form.reference, form.sign, 0)))
     kept = np.bincount(form.component, minlength=form.count) > 1
     kept[form.component[~program.labels.free[program.labels.component]]] = True
     kept[form.component[form.losses.points[np.any(form.losses.coupling, axis=1) | (form.losses.bare != 0)]]] = True

@@ -483,4 +483,4 @@ def test_a_missing_class_is_named(tmp_path, capsys, rows):
     points.write_text("0,1\n2,3\n5,1\n4,4\n", encoding="utf-8")
     labels.write_text(rows, encoding="utf-8")
     assert main(["certify", str(points), str(labels)]) == 1
-    assert "holds no class in row 2" in capsys.readouterr().err
+    assert "holds no name in row 2" in capsys.readouterr().err
