@@ -119,8 +119,9 @@ class JointNodes(NodeBounds):
 
     @frozen_property
     def is_bounded(self) -> bool:
-        """Return whether there is a ball of the weights of better labels (`within`)."""
-        return within(self.lift, 0.0, np.zeros(self.lift.losses.rows)) is not None
+        """Return whether there is a ball of the weights of better labels (`within`), and no bias that costs nothing."""
+        free = self.program.source is not None and self.program.source.free_bias
+        return not free and within(self.lift, 0.0, np.zeros(self.lift.losses.rows)) is not None
 
     def inner(self, z: IntArray, answer: Mapping[str, FloatArray]) -> FloatArray:
         """Return the duals (m,) of an answer to the problem of the decided points, zero at the others."""
