@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import margindsl as md
+from margindsl.contract import Status
 from margindsl.errors import DeclarationError
 from margindsl.features.kernels import as_kernel
 from margindsl.features.points import is_lazy, on_cpu, row_blocks
@@ -41,8 +44,10 @@ class MarginEstimator(BaseEstimator):
         if not reset:
             check_is_fitted(self)
         if is_lazy(X):  # its entries are checked where they are, by the declaration
+            if not X.shape[0] >= 0:
+                raise DeclarationError("X: chunks of the Dask array have unknown sizes; call X.compute_chunk_sizes()")
             validate_data(self, X, reset=reset, skip_check_array=True)
-            return (X, *y) if y else X
+            return (X, *(np.asarray(values) if is_lazy(values) else values for values in y)) if y else X
         return validate_data(self, on_cpu(X), *(on_cpu(values, "y") for values in y), reset=reset,
                              accept_sparse=False if self._is_pairwise else ["csr"],
                              dtype=[np.float64, np.float32], **checks)
@@ -143,3 +148,11 @@ def generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.Generator):
         return random_state
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+
+
+def warn_early(solution: Any) -> None:
+    """Warn where a solve ended before its tolerance; called by `fit`."""
+    if solution.state not in (Status.OPTIMAL, Status.CONVERGED):
+        words = f": {solution.message}" if solution.message else ""
+        warnings.warn(f"the solve ended as {solution.state.name.lower().replace('_', ' ')}{words}; give more "
+                      "time_limit, or a greater tol", ConvergenceWarning, stacklevel=3)

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 import margindsl as md
 from margindsl.errors import DeclarationError, one_of
-from margindsl.estimators.base import LinearWeights, MarginEstimator, mean_one, weights_of
+from margindsl.estimators.base import LinearWeights, MarginEstimator, mean_one, warn_early, weights_of
 from margindsl.estimators.models import AUTO, cluster_codes, known_labels
 from margindsl.features.points import is_lazy, map_chunks
 from margindsl.typing import ArrayLike, FloatArray, IntArray
@@ -241,6 +241,7 @@ class ODMClassifier(MarginClassifier):
         self.problem_ = md.Problem(md.Minimize(md.sq_norm(f) / 2 + lam * mean), known_labels(labels, codes))
         self.solution_ = self.problem_.solve(relaxation="supervised", solver=self.solver, tol=self.tol,
                                              time_limit=self.time_limit, verbose=self.verbose)
+        warn_early(self.solution_)
         self.margins_ = self.solution_.margins
         self._calibrate(X, y, everyone, sample_weight)
         return self

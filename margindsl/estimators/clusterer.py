@@ -13,9 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 import margindsl as md
-from margindsl.contract import Status
 from margindsl.errors import DeclarationError, InfeasibleError
-from margindsl.estimators.base import LinearWeights, MarginEstimator, generator, mean_one, weights_of
+from margindsl.estimators.base import LinearWeights, MarginEstimator, generator, mean_one, warn_early, weights_of
 from margindsl.estimators.links import PointNames, declared_links, group_links
 from margindsl.estimators.models import AUTO, bounding, cluster_codes, known_labels, make_problem
 from margindsl.estimators.spatial_sign import SpatialSign
@@ -244,10 +243,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         if len(empty):
             warnings.warn(f"{len(empty)} of {k} clusters are empty; give min_size=1, or fewer clusters",
                           ConvergenceWarning, stacklevel=2)
-        if solution.state not in (Status.OPTIMAL, Status.CONVERGED):
-            words = f": {solution.message}" if solution.message else ""
-            warnings.warn(f"the descent ended as {solution.state.name.lower().replace('_', ' ')}{words}; give more "
-                          "time_limit, or a greater tol", ConvergenceWarning, stacklevel=2)
+        warn_early(solution)
         self._n_features_out = np.atleast_2d(solution.decision.T).shape[0]
         return self
 

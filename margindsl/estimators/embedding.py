@@ -10,7 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 import margindsl as md
 from margindsl.errors import DeclarationError
-from margindsl.estimators.base import MarginEstimator, generator
+from margindsl.estimators.base import MarginEstimator, generator, warn_early
 from margindsl.estimators.models import check_parameters
 from margindsl.typing import FloatArray
 
@@ -80,6 +80,7 @@ class MaximumMarginEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             solutions.append(problem.solve(relaxation=self.relaxation, solver=self.solver, tol=self.tol,
                                            time_limit=self.time_limit, verbose=self.verbose,
                                            random_state=rng))
+            warn_early(solutions[-1])
         self.solutions_ = solutions
         self.embedding_ = self._embed(X)
         self._n_features_out = int(count)

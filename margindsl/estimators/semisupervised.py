@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 import margindsl as md
 from margindsl.errors import DeclarationError, one_of
-from margindsl.estimators.base import generator, mean_one, weights_of
+from margindsl.estimators.base import generator, mean_one, warn_early, weights_of
 from margindsl.estimators.classifiers import MarginClassifier, ODMClassifier
 from margindsl.estimators.models import AUTO, check_parameters, cluster_codes
 from margindsl.estimators.walked import Walked
@@ -119,6 +119,8 @@ class SemiSupervisedODM(MarginClassifier):
                 f"{name}: {rule}; the known labels hold {len(self.classes_)} class(es); {self.unknown!r} and missing "
                 "values say that a label is unknown, so give the classes other names")
         (self._fit_graph if self.model == "graph" else self._fit_recipe)(X, classes, found, codes, sample_weight)
+        if self.model == "ssodm":
+            warn_early(self.solution_)
         self.labels_[found] = self.classes_[codes]
         self.bound_, self.gap_ = self.solution_.bound, self.solution_.gap
         self._calibrate(X, classes, found, sample_weight)

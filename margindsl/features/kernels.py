@@ -179,7 +179,8 @@ class RBF(Kernel):
         # Divide twice: width**2 may underflow.
         values /= -2 * float(self.width)  # type: ignore[arg-type]
         values /= float(self.width)  # type: ignore[arg-type]
-        return np.exp(values, out=values)
+        with np.errstate(under="ignore"):  # points far apart
+            return np.exp(values, out=values)
 
     def diagonal(self, X: Points) -> FloatArray:
         return np.ones(X.shape[0])

@@ -157,7 +157,8 @@ HINTS: dict[str, str] = {
                     "A loss is convex in the margin: md.maximum(a, b), md.pos(a), abs(a)."),
     **dict.fromkeys(("sqrt", "power", "cbrt", "float_power"), f"Write x**2 or abs(x), or {_OWN}."),
     "multiply": "Write a * b.", "Variable": "Declare md.Labels(n), md.Hyperplane(X) and md.Scalar().",
-    "Maximize": "Write md.Minimize of the negative.", "neg": "Write md.pos(-x).", "scalene": "Write two md.pos."}
+    "Maximize": "Write md.Minimize of the negative.", "neg": "Write md.pos(-x).", "abs": "Write abs(x).",
+    "scalene": "Write two md.pos."}
 
 
 class Unanswered:

@@ -112,8 +112,8 @@ class SolveOptions:
 
     @contextmanager
     def watched(self) -> Iterator[Watch]:
-        """Show a solve while it is under way, as `verbose` asks; its budget tells where it stands."""
-        with task("compiling", shown=self.verbose is None) as shown:
+        """Show a solve while it is under way, as `verbose` asks; its budget tells where it stands. Underflow is zero."""
+        with task("compiling", shown=self.verbose is None) as shown, np.errstate(under="ignore"):
             rounds = Rounds() if self.verbose else None
             tellers = [teller for teller in (shown.tell if shown.is_seen else None, rounds) if teller is not None]
 

@@ -110,6 +110,28 @@ def test_an_empty_cluster_an_early_end_and_misplaced_links_do_not_pass_in_silenc
         MarginClusterer(3).fit(X, [(0, 1)])
 
 
+@pytest.mark.parametrize("make", [
+    lambda limit: ODMClassifier(time_limit=limit), lambda limit: SemiSupervisedODM(time_limit=limit),
+    lambda limit: SemiSupervisedODM("ssodm", time_limit=limit), lambda limit: MarginClusterer(time_limit=limit),
+    lambda limit: MaximumMarginEmbedding(1, time_limit=limit)], ids=["odm", "graph", "ssodm", "clusterer", "embedding"])
+def test_an_early_end_is_warned_of_where_fit_was_called(make):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 30)), rng.integers(0, 2, 400)
+    with pytest.warns(ConvergenceWarning, match="the solve ended as time limit"):
+        make(1e-3).fit(X, y)
+
+
+def test_dask_arrays_of_unknown_chunks_are_named_and_classes_may_be_lazy():
+    da = pytest.importorskip("dask.array")
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.repeat([0, 1], 20)
+    lazy = da.from_array(X, chunks=10)
+    assert np.array_equal(ODMClassifier().fit(lazy, da.from_array(y, chunks=10)).predict(X),
+                          ODMClassifier().fit(lazy, y).predict(X))
+    for model in (ODMClassifier(), MarginClusterer()):
+        with pytest.raises(DeclarationError, match="compute_chunk_sizes"):
+            model.fit(lazy[lazy[:, 0] > -9], y)
+
+
 @pytest.mark.parametrize("arguments", [{"deviations": 0.0}, {"radius": -1.0}, {"radius": np.inf}])
 def test_a_view_refuses_what_it_cannot_be(blobs, arguments):
     with pytest.raises(DeclarationError, match=next(iter(arguments))):

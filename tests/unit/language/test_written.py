@@ -93,7 +93,8 @@ def test_a_thousand_losses_are_summed_in_linear_time():
 @pytest.mark.parametrize("write,words", [
     (lambda: md.Labels(6, k=3), "write md.Labels\\(n, clusters=k\\)"), (lambda: md.RBF(gamma=0.5), "1 / sqrt"),
     (lambda: md.Hyperplane(X, gamma=1), "md.RBF"),
-    (lambda: md.exp(-g), "md.logistic"), (lambda: max(1 - g, 0), "md.maximum\\(a, b\\)"),
+    (lambda: md.abs(g), "Write abs"), (lambda: md.exp(-g), "md.logistic"),
+    (lambda: max(1 - g, 0), "md.maximum\\(a, b\\)"),
     (lambda: y * (f + 1), "bias=True"), (lambda: g.sum(), "write md.sum"),
     (lambda: y[0] * y[1], "paired by constraints"),
     (lambda: y[0, 1], "write y\\[\\[0, 1\\]\\]"), (lambda: md.Maximize(R), "md.Minimize"),

@@ -135,3 +135,14 @@ def test_formulations_over_seeds_are_compared_by_name():
         table.best()
     with pytest.raises(DeclarationError, match="seeds=0"):
         md.compare(made, "alternating", seeds=0)
+
+
+@pytest.mark.parametrize("relaxation,width,loss", [
+    (None, 0.01, md.hinge), ("exact", 0.01, md.logistic), ("sdp", 0.1, md.logistic), ("alternating", 0.1, md.odm)])
+def test_errors_that_the_caller_has_numpy_raise_do_not_end_a_solve(relaxation, width, loss):
+    X = np.random.default_rng(0).normal(size=(14, 3))
+    with np.errstate(all="raise"):
+        y, f = md.Labels(14), md.Hyperplane(X, kernel=md.RBF(width))
+        found = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(loss(y * f))), [abs(md.sum(y)) <= 4]).solve(
+            relaxation, random_state=0)
+        assert np.all(np.isfinite(found.decision_function(50 * X)))
