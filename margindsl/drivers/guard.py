@@ -207,17 +207,7 @@ def judged(form: Form, raw: RawSolution, tol: float, name: str) -> RawSolution:
 
 
 def doubted(form: Form, raw: RawSolution, lower: float, upper: float, tol: float, name: str) -> RawSolution:
-    """Return an answer whose claim is inaccurate where a dual and a primal value contradict it.
-
-    Parameters
-    ----------
-    lower, upper : float
-        Infinite where unknown.
-    tol : float
-        The relative gap asked for.
-    name : str
-        Of the solver.
-    """
+    """Return an answer whose claim is inaccurate where a dual and a primal value contradict it; infinite if unknown."""
     sentence = contradiction(lower, upper, tol, lambda: _typical(form)) if raw.status in SOLVED else ""
     if not sentence:
         return raw
@@ -226,16 +216,9 @@ def doubted(form: Form, raw: RawSolution, lower: float, upper: float, tol: float
 
 
 def contradiction(lower: float, upper: float, tol: float, typical: Callable[[], float] = lambda: 0.0) -> str:
-    """Return why values cannot be those of an optimum, empty where they can.
+    """Return why a dual and a primal value cannot be those of an optimum at a relative gap, empty where they can.
 
-    Parameters
-    ----------
-    lower, upper : float
-        Dual and primal value; infinite where unknown.
-    tol : float
-        The relative gap asked for.
-    typical : callable
-        The usual size of a value, for optima near zero; asked for only in doubt.
+    `typical` tells the usual size of a value, for optima near zero; it is asked for only in doubt.
     """
     allowed = max(DOUBT * tol, LEAST_DOUBT)
     if np.isposinf(upper) or np.isneginf(lower):

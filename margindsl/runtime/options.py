@@ -112,7 +112,7 @@ class SolveOptions:
 
     @contextmanager
     def watched(self) -> Iterator[Watch]:
-        """Show a solve while it is under way, as `verbose` asks; its budget tells where it stands. Underflow is zero."""
+        """Show a solve while it is under way, as `verbose` asks; its budget tells where it stands; underflow is 0."""
         with task("compiling", shown=self.verbose is None) as shown, np.errstate(under="ignore"):
             rounds = Rounds() if self.verbose else None
             tellers = [teller for teller in (shown.tell if shown.is_seen else None, rounds) if teller is not None]

@@ -309,11 +309,12 @@ class Solution:
     def _facts(self) -> list[str]:
         bound = f"{self.bound:.6g} (certified, gap {100 * self.gap:.3g} %)" if np.isfinite(self.bound) else "none"
         counts = " / ".join(map(str, self.cluster_sizes))
+        empty = "" if all(self.cluster_sizes) else "; that none is empty is a constraint: md.sizes(y, at_least=1)"
         lines = [
             f"status    {self.state.value}",
             f"value     {self.value:.8g}",
             f"bound     {bound}",
-            f"clusters  {counts} of {len(self.labels)} points",
+            f"clusters  {counts} of {len(self.labels)} points{empty}",
             f"margins   mean {self.margin_mean:.4g}, variance {self.margin_variance:.4g}",
         ]
         if "total" in self.timings:
