@@ -95,6 +95,28 @@ def cop_kmeans(X: Array, clusters: int, must: Any, cannot: Any, rng: np.random.G
     return best
 
 
+def _largest_groups(n: int, clusters: int, must: Any) -> list[Array]:
+    """Return the points of the largest groups of must-linked points, at most one a cluster."""
+    group = connected_components(adjacency(n, must), directed=False)[1]
+    sizes = np.bincount(group)
+    return [group == g for g in np.argsort(-sizes, kind="stable")[:clusters] if sizes[g] > 1]
+
+
+def _reassigned(distances: Array, labels: Array | None, linked: Array, pull: Any, rng: np.random.Generator) -> Array:
+    """Return free points in the nearest cluster, and linked ones in turn in the cheapest, given where the others are.
+
+    Shapes: `distances` (n, k), `pull` (n, n) what a pair in one cluster costs.
+    """
+    found = np.argmin(distances, axis=1)
+    if labels is not None:
+        found[linked] = labels[linked]
+    for i in rng.permutation(linked):
+        costs, part = distances[i].copy(), slice(pull.indptr[i], pull.indptr[i + 1])
+        np.add.at(costs, found[pull.indices[part]], pull.data[part])
+        found[i] = int(np.argmin(costs))
+    return found
+
+
 def pc_kmeans(X: Array, clusters: int, must: Any, cannot: Any, weight: float, rng: np.random.Generator,
               starts: int = 10) -> Array:
     """Return the labels of PCKMeans: k-means with a penalty for every broken link.
@@ -108,26 +130,18 @@ def pc_kmeans(X: Array, clusters: int, must: Any, cannot: Any, weight: float, rn
     price = weight * float(np.mean(np.sum((X - X.mean(axis=0)) ** 2, axis=1)))
     pull = (adjacency(len(X), cannot) - adjacency(len(X), must)).tocsr() * price  # (n, n), negative where together
     broken = np.sum(adjacency(len(X), must).data) * price / 2
-    group = connected_components(adjacency(len(X), must), directed=False)[1]
-    large = np.argsort(-np.bincount(group), kind="stable")[:clusters]
-    large = large[np.bincount(group)[large] > 1]
+    groups = _largest_groups(len(X), clusters, must)
     linked = np.flatnonzero(np.diff(pull.indptr))
     best, least = np.zeros(len(X), dtype=int), np.inf
     for start in range(starts):
         # 1. Centres: the largest must-link groups in every other start, random points for the rest.
-        chosen = large if start % 2 == 0 else large[:0]
+        chosen = groups if start % 2 == 0 else []
         rest = X[rng.choice(len(X), clusters - len(chosen), replace=False)]
-        centres, labels = np.vstack([*(X[group == g].mean(axis=0) for g in chosen), rest]), None
+        centres, labels = np.vstack([*(X[own].mean(axis=0) for own in chosen), rest]), None
         for _ in range(ROUNDS):
             # 2. Free points to the nearest centre; linked ones in turn to their cheapest cluster given the others.
             distances = cdist(X, centres, "sqeuclidean")
-            found = np.argmin(distances, axis=1)
-            if labels is not None:
-                found[linked] = labels[linked]
-            for i in rng.permutation(linked):
-                costs, part = distances[i].copy(), slice(pull.indptr[i], pull.indptr[i + 1])
-                np.add.at(costs, found[pull.indices[part]], pull.data[part])
-                found[i] = int(np.argmin(costs))
+            found = _reassigned(distances, labels, linked, pull, rng)
             if np.array_equal(found, labels):
                 break
             labels, centres = found, _means(X, found, centres)
@@ -204,15 +218,13 @@ def mpc_kmeans(X: Array, clusters: int, must: Any, cannot: Any, weight: float, r
     n, d = X.shape
     links = np.vstack([np.asarray(pairs, dtype=int).reshape(-1, 2) for pairs in (must, cannot)])
     together = np.arange(len(links)) < len(must)
-    group = connected_components(adjacency(n, must), directed=False)[1]
-    large = np.argsort(-np.bincount(group), kind="stable")[:clusters]
-    large = large[np.bincount(group)[large] > 1]
+    groups = _largest_groups(n, clusters, must)
     linked = np.unique(links) if penalties else np.zeros(0, dtype=int)
     best, least = np.zeros(n, dtype=int), np.inf
     for start in range(starts):
-        chosen = large if start % 2 == 0 else large[:0]
-        rest = X[rng.choice(n, clusters - len(chosen), replace=False)]
-        centres, labels = np.vstack([*(X[group == g].mean(axis=0) for g in chosen), rest]), None
+        chosen = groups if start % 2 == 0 else []
+        rest = X[rng.choice(len(X), clusters - len(chosen), replace=False)]
+        centres, labels = np.vstack([*(X[own].mean(axis=0) for own in chosen), rest]), None
         root, logdet = np.eye(d) / np.sqrt(X.var(axis=0).mean()), 0.0
         for _ in range(ROUNDS):
             # 1. Distances and prices of links in the metric A = root rootᵀ; linked points in turn, given the others.
@@ -221,14 +233,9 @@ def mpc_kmeans(X: Array, clusters: int, must: Any, cannot: Any, weight: float, r
             lengths = np.sum((Z[links[:, 0]] - Z[links[:, 1]])**2, axis=1)
             widest = (2.0 * np.linalg.norm(Z, axis=1).max())**2  # points lie about the origin
             price = weight * np.where(together, lengths, widest - lengths)
-            found, sign = np.argmin(distances, axis=1), np.where(together, -price, price)
+            sign = np.where(together, -price, price)
             pull = sp.coo_array((np.r_[sign, sign], (links.T.ravel(), links[:, ::-1].T.ravel())), shape=(n, n)).tocsr()
-            if labels is not None:
-                found[linked] = labels[linked]
-            for i in rng.permutation(linked):
-                costs, part = distances[i].copy(), slice(pull.indptr[i], pull.indptr[i + 1])
-                np.add.at(costs, found[pull.indices[part]], pull.data[part])
-                found[i] = int(np.argmin(costs))
+            found = _reassigned(distances, labels, linked, pull, rng)
             broken = (found[links[:, 0]] == found[links[:, 1]]) != together
             cost = float(distances[np.arange(n), found].sum() - n * logdet + price[broken].sum())
             if np.array_equal(found, labels):

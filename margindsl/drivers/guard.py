@@ -207,7 +207,7 @@ def judged(form: Form, raw: RawSolution, tol: float, name: str) -> RawSolution:
 
 
 def doubted(form: Form, raw: RawSolution, lower: float, upper: float, tol: float, name: str) -> RawSolution:
-    """Return an answer whose claim is inaccurate where a dual and a primal value contradict it; infinite if unknown."""
+    """Return an answer whose claim is inaccurate where a dual and a primal value contradict it."""
     sentence = contradiction(lower, upper, tol, lambda: _typical(form)) if raw.status in SOLVED else ""
     if not sentence:
         return raw
@@ -218,7 +218,7 @@ def doubted(form: Form, raw: RawSolution, lower: float, upper: float, tol: float
 def contradiction(lower: float, upper: float, tol: float, typical: Callable[[], float] = lambda: 0.0) -> str:
     """Return why a dual and a primal value cannot be those of an optimum at a relative gap, empty where they can.
 
-    `typical` tells the usual size of a value, for optima near zero; it is asked for only in doubt.
+    Values that are not known are infinite. `typical` tells the usual size of one, for optima near zero, in doubt alone.
     """
     allowed = max(DOUBT * tol, LEAST_DOUBT)
     if np.isposinf(upper) or np.isneginf(lower):
