@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from margindsl.calculus import PLQ
+from margindsl.calculus.accuracy import rounding
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features import FeatureOperator
 from margindsl.host.frozen import freeze_fields, frozen_property
@@ -104,6 +105,7 @@ class PointLosses:
         low = np.concatenate([np.full((n, 1), -np.inf), self.knots], axis=1)
         high = np.concatenate([self.knots, np.full((n, 1), np.inf)], axis=1)
         q, s = self.q + 0.5 * a[:, None], self.s + u[:, None]
+        s = np.where(np.abs(s) <= rounding(np.abs(self.s)), 0.0, s)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             inner = np.where(q > 0, np.clip(-s / (2 * q), low, high), low)
             ends = np.stack([low, high, inner])
@@ -121,18 +123,20 @@ class BranchNodeForm(Form):
     min over [[1, wᵀ], [w, P]] ⪰ 0 of ½ tr P + Σ_{y≠0} H_i(y_iφ_iᵀw, φ_iᵀPφ_i) + Σ_{y=0} h_i(√(φ_iᵀPφ_i)),
     H_i the convex hull of (t, t², h_i(t)) (the moment lift), h_i the sum of the rows at point i; where labels are
     absorbed, h_i(√z) stands for its convex envelope in z, over both signs. Of k clusters w is V (r, k−1), and where
-    labels are fixed h_i(⟨y_i, Vᵀφ_i⟩) stands for H_i. Dual, for D − Σ a_iφ_iφ_iᵀ ≻ 0, D = I:
-    Σ_{y≠0} min_t[h_i(t) + u_i t + ½a_i t²] + Σ_{y=0} min_t[h_i(t) + ½a_i t²] − ½ vᵀ(D − Σ aφφᵀ)⁻¹v,
-    v = Σ_{y≠0} u_i y_i φ_i. A bias within limits is a last coordinate t of w, not penalised, with t² ≤ ℓ²: D ends with
-    η ≥ 0, v with −τ, and the dual pays ½ηℓ² + max τt.
+    labels are fixed h_i(⟨y_i, Vᵀφ_i⟩) stands for H_i, of margins that are the least of several h_i(min_p ⟨y_ip, Vᵀφ_i⟩)
+    with a falling h_i. Dual, for D − Σ a_iφ_iφ_iᵀ ≻ 0, D = I, and u ≥ 0 where there are several:
+    Σ_{y≠0} min_t[h_i(t) + Σ_p u_ip t + ½a_i t²] + Σ_{y=0} min_t[h_i(t) + ½a_i t²] − ½ vᵀ(D − Σ aφφᵀ)⁻¹v,
+    v = Σ_{y≠0} u_ip y_ip φ_i. A bias within limits is a last coordinate t of w, not penalised, with t² ≤ ℓ²: D ends
+    with η ≥ 0, v with −τ, and the dual pays ½ηℓ² + max τt.
 
-    A solver returns ``u`` (n,) and ``a`` (n,), ``w`` (r [+1],), ``z`` (n,) the values φᵀPφ, with a bias ``eta`` () and
-    ``tau`` (), and may return ``Y``, the lifted matrix of order r + 1 [+1], as a warm start.
+    A solver returns ``u`` (n,) or (n, p), ``a`` (n,), ``w`` (r [+1],), ``z`` (n,) the values φᵀPφ, with a bias ``eta``
+    () and ``tau`` (), and may return ``Y``, the lifted matrix of order r + 1 [+1], as a warm start.
 
     Parameters
     ----------
-    codes : (n, q) float array
-        −1 or +1, or those of a simplex; zero where the label is absorbed.
+    codes : (n, q) or (n, p, q) float array
+        −1 or +1, those of a simplex, or differences of codes with zeros where there is none; zero where the label is
+        absorbed.
     target : float
         A dual value at which the node is settled.
     accuracy : float
@@ -156,14 +160,14 @@ class BranchNodeForm(Form):
         if self.absorbed is None:
             object.__setattr__(self, "absorbed", self.table)
         super().__post_init__()
-        if self.codes.shape[:1] != (self.n,) or self.codes.ndim != 2:
+        if self.codes.shape[:1] != (self.n,) or self.codes.ndim not in (2, 3):
             raise DeclarationError(f"codes of a node: given shape {self.codes.shape}, expected ({self.n}, q)")
         if self.free_bias or self.decision:
             raise DeclarationError("a branch node has neither a free bias nor decision bounds, but limits of the bias")
 
     def variables(self) -> dict[str, Variable]:
-        q, r = self.codes.shape[1], self.features.rank + int(self.bias.reach > 0)
-        return {"u": Variable((self.n,)), "a": Variable((self.n,)), "w": Variable((q * r,)),
+        q, r = self.codes.shape[-1], self.features.rank + int(self.bias.reach > 0)
+        return {"u": Variable(self.codes.shape[:-1]), "a": Variable((self.n,)), "w": Variable((q * r,)),
                 "eta": Variable((), default=0.0, least=0.0), "tau": Variable((), default=0.0),
                 "z": Variable((self.n,), least=0.0), "Y": Variable((q + r, q + r), needed=False)}
 
@@ -178,7 +182,7 @@ class BranchNodeForm(Form):
     @frozen_property
     def free(self) -> BoolArray:
         """Return which points have no label."""
-        return np.asarray(~self.codes.any(axis=1))
+        return np.asarray(~self.codes.reshape(self.n, -1).any(axis=1))
 
     def dual_value(self, u: FloatArray, a: FloatArray, eta: float = 0.0, tau: float = 0.0) -> float:
         """Return the dual objective, −inf where the point is not feasible; u counts at labelled points only."""
@@ -199,17 +203,17 @@ def node_dual(table: PointLosses, phi: FloatArray, codes: FloatArray, u: FloatAr
     ----------
     phi : (n, r [+1]) float array
         With a last column of ones for a bias.
-    codes : (n, q) float array
+    u, codes : (n,) and (n, q), or (n, p) and (n, p, q) float arrays
         Of labels, zero where there is none. Of more than two clusters squares of margins are at most |Vᵀφ|²: a ≥ 0.
     eta, tau : float
         Multipliers of its square and of the bias itself.
     """
-    u = np.where(codes.any(axis=1), u, 0.0)
-    gains = table.tilted_minimum(u, a)
+    u = np.where(codes.any(axis=-1), u, 0.0)
+    gains = table.tilted_minimum(u.reshape(len(a), -1).sum(axis=1), a)
     total, price = float(gains.sum()), 0.0
-    if not np.isfinite(total) or eta < 0 or (codes.shape[1] > 1 and np.any(a < 0)):
+    if not np.isfinite(total) or eta < 0 or (codes.shape[-1] > 1 and np.any(a < 0)) or (u.ndim > 1 and np.any(u < 0)):
         return float("-inf")
-    v = phi.T @ (u[:, None] * codes)
+    v = phi.T @ (u[..., None] * codes).reshape(len(a), -1, codes.shape[-1]).sum(axis=1)
     if bias.reach > 0:
         v[-1] -= tau
         price = 0.5 * eta * bias.reach**2 + (float(bias.support(np.array([tau]))) if tau else 0.0)

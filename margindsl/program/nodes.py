@@ -20,6 +20,7 @@ from margindsl.program.equalities import project_duals
 from margindsl.program.lift import LiftForm, LiftPoint, contracted, within
 from margindsl.program.lift_certificate import point_arrays, repaired_point
 from margindsl.program.program import MarginProgram
+from margindsl.program.split import stretch
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
 
@@ -188,12 +189,23 @@ class JointNodes(NodeBounds):
 
 @dataclass(frozen=True, eq=False)
 class LiftedNodes(NodeBounds):
-    """Bound nodes by the lifted weights, in which the labels of open points are absorbed (`BranchNodeForm`): (u, a)."""
+    """Bound nodes by the lifted weights, in which the labels of open points are absorbed (`BranchNodeForm`): (u, a).
+
+    Crammer-Singer margins are in units of the coded ones that they are at most.
+    """
 
     @frozen_property
     def table(self) -> PointLosses:
         """Return the losses by points."""
-        return PointLosses.build(self.program.losses)
+        return PointLosses.build(self.program.bounding.losses)
+
+    @frozen_property
+    def directions(self) -> FloatArray:
+        """Return the codes (k, q), or their differences (k, k, q) from those of rivals."""
+        program = self.program
+        if program.kind.is_linear:
+            return program.codes
+        return (program.codes[:, None] - program.codes) / stretch(program.clusters)
 
     @frozen_property
     def absorbed(self) -> PointLosses:
@@ -218,16 +230,18 @@ class LiftedNodes(NodeBounds):
 
     @property
     def zero(self) -> tuple[FloatArray, FloatArray]:
-        return np.zeros(self.program.n), np.zeros(self.program.n + 2 * (self.bias.reach > 0))
+        n = self.program.n
+        return np.zeros((n, *self.directions.shape[1:-1])), np.zeros(n + 2 * (self.bias.reach > 0))
 
     def rest(self, a: FloatArray, eta: float = 0.0, tau: float = 0.0) -> FloatArray:
         """Return the second array of a dual point: a, and with a bias the multipliers of its square and of itself."""
         return np.append(a, [eta, tau]) if self.bias.reach > 0 else a
 
     def codes(self, z: IntArray) -> FloatArray:
-        """Return the codes (n, q) of the points, zero where open, of components z."""
-        labels, at = self.program.labels, self.program.labels.at_points(z)
-        return np.where((z >= 0)[labels.component][:, None], self.program.codes[at], 0.0)
+        """Return the codes (n, q) of the points, or differences (n, k, q), zero where open, of components z."""
+        labels, codes = self.program.labels, self.directions[self.program.labels.at_points(z)]
+        codes[(z < 0)[labels.component]] = 0.0
+        return codes
 
     def split(self, rest: FloatArray) -> tuple[FloatArray, float, float]:
         """Return a, η and τ."""
@@ -240,10 +254,14 @@ class LiftedNodes(NodeBounds):
                               table=self.table, absorbed=self.absorbed, bias=self.bias, **options)
 
     def repaired(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
-        losses = self.program.losses
-        u = losses.scatter(project_duals(losses, np.asarray(answer["u"])))
+        program = self.program
+        if not program.kind.is_linear:
+            form = program.fix_labels(self.completed(z))
+            u = form.point_duals(projected_duals(form, answer["u"], None)[0]) * stretch(program.clusters)
+            return u, self.rest(np.zeros(program.n))
+        u = program.losses.scatter(project_duals(program.losses, np.asarray(answer["u"])))
         tau = float((self.phi.T @ (u[:, None] * self.codes(z)))[-1, 0]) if self.bias.reach > 0 else 0.0
-        return u, self.rest(np.zeros(self.program.n), tau=tau)
+        return u, self.rest(np.zeros(program.n), tau=tau)
 
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
         a, eta, tau = self.split(rest)
@@ -256,7 +274,8 @@ class LiftedNodes(NodeBounds):
         if self.narrowest is not None:
             total = float(bounds[self.narrowest].weights.sum())
             held[:, 0, self.narrowest] = eta / total**2, tau / total
-        return {"u": u[None], "q": a[None], "eta": held[0][:, both], "tau": held[1]}
+        return {"u": self.program.kind.own_duals(self.program, u)[None], "q": a[None], "eta": held[0][:, both],
+                "tau": held[1]}
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,7 +63,7 @@ class Exact(Relaxation):
         points absorbed (`BranchNodeForm`), hundreds of nodes a second where features have few columns. "joint" is the
         lift of 'sdp' with its cuts, contracted to what is open, of two clusters: some nodes a second, each worth many;
         for kernels and more than 20 columns. "decided" is the problem of the decided points alone, beside the lift of
-        all: for Crammer-Singer margins, and whatever else has no lift. "auto" takes the first that fits.
+        all, for whatever has no lift. "auto" takes the first that fits.
     """
 
     name: ClassVar[str] = "exact"
@@ -231,8 +231,6 @@ def lift_obstacle(program: MarginProgram) -> str | None:
     """Return why the lifted weights do not bound the nodes of a program, or None when they do."""
     if program.gauge is not None:
         return UNSQUARED
-    if not program.kind.is_linear:
-        return "the lift has margins that are linear in the hyperplane"
     if program.is_biased and not program.kind.absorbs_labels:
         return "the lift has a bias of two clusters alone"
     if program.losses.is_turned:
@@ -242,7 +240,7 @@ def lift_obstacle(program: MarginProgram) -> str | None:
     if program.features.rank > LARGEST_RANK:
         return f"the features have rank {program.features.rank}, above {LARGEST_RANK}"
     try:
-        PointLosses.build(program.losses)
+        PointLosses.build(program.bounding.losses)
         PointLosses.build(absorbed_envelopes(program.kind.by_length(program)))
     except CalculusError as error:
         return str(error)

@@ -155,7 +155,8 @@ class SDP(Relaxation):
         found = Outcome(raw.status, message=raw.message, certificate=certificate, label_matrix=points, candidates=known,
                         estimate=max(min(raw.objective, value), certificate.bound))
         if self.rounding == "sign":
-            return replace(found, factor=_leading(points if form.count and there else form.outputs(W)))
+            vectors: Any = points if form.count and there else form.outputs(W)
+            return replace(found, factor=vectors @ np.linalg.eigh(vectors.T @ vectors)[1][:, -1:])  # the heaviest
         both = ((points, int(self.rounding)),) if form.count and points is not None else ()
         return replace(found, vectors=(*both, (form.image(W), int(self.rounding))))
 
@@ -214,19 +215,8 @@ class SDP(Relaxation):
         tol = max(target, ROUNDS[0]) if cuts and rejoins else target if self.tol or not begins else max(target, ROUGH)
         best, certificate, accurate, finest = None, None, False, ROUNDS[2 if self.cuts == "all" else 1]
 
-        # 1. Without the lifted bounds most points have no component, and an iteration costs less
-        if begins and start is None and form.balance and not cuts:
-            apart = lift(run.program, rows=False)
-            raw = run.solve(apart, None, tol=tol)
-            certificate = self._proof(run, apart, raw)
-            if certificate is None:
-                return raw, None
-            best, fulfilled = _joined(form, apart, raw, tol)
-            if fulfilled or run.stopped:
-                return best, certificate
-            start = best
         while True:
-            # 2. An answer, and what it proves
+            # 1. An answer, and what it proves
             raw = run.solve(form, start, tol=tol)
             found = self._proof(run, form, raw)
             if found is None and best is None:
@@ -242,7 +232,7 @@ class SDP(Relaxation):
             stopped = run.stopped or (rounds and run.record(
                 "cuts", rounds - 1, np.inf if run.best is None else run.best.value, certificate.bound))
 
-            # 3. Violated inequalities, until none is left, the bound stalls, rounds do not pay, or time is up
+            # 2. Violated inequalities, until none is left, the bound stalls, rounds do not pay, or time is up
             size = max(abs(certificate.bound), 1e-300)
             gain = (certificate.bound - previous) / size  # infinite at first
             least = 0.2 * LEAST_RISE if rejoins and not accurate else max(10 * target, 1e-5)
@@ -253,7 +243,7 @@ class SDP(Relaxation):
                     gain > least or tol > max(target, finest)):
                 violated = self._violated(form, raw)
 
-            # 4. Then the digits that rounds did not need, and once more what "all" cuts are left; where cuts left no
+            # 3. Then the digits that rounds did not need, and once more what "all" cuts are left; where cuts left no
             # digits, those that bind firmly, then none, as bounds are not to be lower for them
             gamma = form.cuts.admissible(raw.get("gamma"))
             slack = form.cuts.values(raw["V"]) - form.cuts.least if "V" in raw.variables else np.inf
@@ -275,7 +265,7 @@ class SDP(Relaxation):
                 tol, accurate = target, True
                 continue
 
-            # 5. The cuts that bind, and the violated ones
+            # 4. The cuts that bind, and the violated ones
             used = form.cuts.equal | (price > HELD)
             kept = form.cuts.take(np.flatnonzero(used))
             form = replace(form, cuts=kept.joined(violated))  # the kept ones stay first
@@ -325,31 +315,3 @@ def _restored(form: LiftForm, state: State | None) -> tuple[LiftForm, RawSolutio
         return form, None
     kept: dict[str, Any] = {f.name: np.asarray(state[f"cuts {f.name}"]) for f in fields(form.cuts)}
     return replace(form, cuts=Cuts(**kept)), raw_of(state)
-
-
-def _joined(form: LiftForm, apart: LiftForm, raw: RawSolution, tol: float) -> tuple[RawSolution, bool]:
-    """Return an answer to a form without its lifted bounds as a start for it, and whether it is an answer to it.
-
-    It is where it fulfils them, and where no loss is lower because its label was minimised out.
-    """
-    held = np.flatnonzero(~form.absorbed)
-    points, first = np.unique(form.component[held], return_index=True)
-    first = held[first]
-    vectors = apart.vectors(np.asarray(raw.get("V", np.zeros((0, 1)))), np.asarray(raw["W"]))
-    V = np.eye(form.count, vectors.shape[1])  # of a reference beside all points, as good as any
-    V[points] = form.sign[first, None] * vectors[first]
-    lengths = np.linalg.norm(V, axis=1, keepdims=True)
-    V = np.where(lengths > 0, V / np.maximum(lengths, 1e-300), np.eye(1, V.shape[1]))
-    fulfilled = np.sum((form.omega @ V) ** 2, axis=1) <= form.limits[0] * (1 + 1e-9)
-    lengths, lost = np.linalg.norm(apart.outputs(raw["W"]), axis=1), 0.0
-    for term in apart.losses.terms:
-        rows = np.flatnonzero(apart.absorbed[term.points] & ~form.absorbed[term.points])
-        v = (np.abs(term.slopes) * lengths[term.points] + term.shifts)[rows]
-        lost += float(term.weights[rows] @ (term.loss(v) - apart.absorbed_loss(term.loss)(v))) if len(rows) else 0.0
-    found = {"W": raw["W"], "V": V, "scalars": raw.get("scalars", np.zeros(0))}
-    return replace(raw, variables=found), bool(np.all(fulfilled) and lost <= tol * abs(raw.objective))
-
-
-def _leading(vectors: Any) -> Any:
-    """Return (n, 1) the heaviest direction of vectors (n, p)."""
-    return vectors @ np.linalg.eigh(vectors.T @ vectors)[1][:, -1:]

@@ -403,8 +403,9 @@ def test_what_open_points_lose_at_least_is_what_a_node_without_duals_proves():
     assert bounds.least(program.labels.contract(program.labels.sample(np.random.default_rng(0), 1)[0])) == 0.0
 
 
+@pytest.mark.parametrize("nodes", ["weights", "decided"])
 @pytest.mark.parametrize("kind", ["hinge", "affine"])
-def test_nodes_solved_roughly_lead_to_the_best_labelling(kind):
+def test_nodes_solved_roughly_lead_to_the_best_labelling(kind, nodes):
     X = np.random.default_rng(3).normal(size=(5, 2))
     y, f = md.Labels(5, 3), md.Hyperplane(X - X.mean(axis=0), bias=False)
     margin = md.margin(y, f, coding="crammer-singer")
@@ -414,4 +415,6 @@ def test_nodes_solved_roughly_lead_to_the_best_labelling(kind):
     forms = [program.fix_labels(np.array(z)) for z in product(range(3), repeat=5) if len(set(z)) == 3 and z[0] == 0]
     answers = [newton.solve(form, Budget(tol=1e-9)) for form in forms]
     best = min(form.objective(raw["w"], raw["bias"]) for form, raw in zip(forms, answers))
-    assert problem.solve("exact", random_state=0).value == pytest.approx(program.to_user(best), rel=1e-6)
+    solution = problem.solve(md.Exact(nodes=nodes), random_state=0)
+    assert solution.value == pytest.approx(program.to_user(best), rel=1e-6)
+    assert solution.status == "optimal" and solution.verify()

@@ -42,6 +42,8 @@ class Iterate(NamedTuple):
     """Hold what is known at one Y: derivatives by f and z, values, a Cholesky factor."""
 
     bend: Bend
+    shares: FloatArray | None  # (m, p), softened, of those of which margins are the least
+    slopes: FloatArray  # (m, q r), derivatives of margins
     root: tuple[FloatArray, FloatArray]  # derivatives of h(√z) by z
     z: FloatArray
     value: float
@@ -49,20 +51,12 @@ class Iterate(NamedTuple):
 
 
 class NodeSession(Session[BranchNodeForm]):
-    """Solve nodes that share features and losses; the arrays common to all are built once.
-
-    Parameters
-    ----------
-    max_iter : int
-        Cap on Newton steps; that of a budget counts nodes.
-    tol : float, optional
-        Gap to reach, relative to the value at which a node is settled; None leaves it to the node.
-    """
+    """Solve nodes that share features and losses; a budget's iterations are nodes, `max_iter` caps Newton steps."""
 
     def __init__(self, form: BranchNodeForm, max_iter: int = STEPS, tol: float | None = None) -> None:
         self.max_iter, self.tol = max_iter, tol
         phi = np.ascontiguousarray(form.columns)
-        r, q = phi.shape[1], form.codes.shape[1]
+        r, q = phi.shape[1], form.codes.shape[-1]
         i, j = np.triu_indices(r)
         counts = np.where(i == j, 1.0, 2.0)
         (smooth, jumps), (root, steps) = form.table.split_kinks(), form.absorbed.split_kinks()
@@ -100,15 +94,20 @@ class NodeRun:
         n, r, q = *shape.phi.shape, shape.codes
         self.n, self.r, self.q = n, r, q
         self.fixed, self.free = np.flatnonzero(~form.free), np.flatnonzero(form.free)
-        self.signed = (form.codes[self.fixed, :, None] * shape.phi[self.fixed, None, :]).reshape(-1, q * r)
+        codes = form.codes.reshape(n, -1, q)[self.fixed]
+        self.signed = (codes[..., None] * shape.phi[self.fixed, None, None]).reshape(*codes.shape[:2], q * r)
+        # of the least of several each is one more wall, in units of τ
+        self.several, self.rivals = form.codes.ndim > 2, codes.any(axis=2)
+        self.table, rivals = form.table.take(self.fixed), np.maximum(self.rivals.sum(axis=1), 1)
+        self.steep = np.maximum(np.abs(self.table.s).max(axis=1), 1e-12)
         self.Qf, self.Qz = shape.pairs[self.fixed], shape.pairs[self.free]
         self.hull, self.root = shape.hull.take(self.fixed), shape.root.take(self.free)
         self.kinks, self.root_kinks = shape.kinks.take(self.fixed), shape.root_kinks.take(self.free)
         self.walls = 0 if not form.bias.reach > 0 else 1 if form.bias.is_symmetric else 3
-        self.order = max(shape.kinks.count, shape.root_kinks.count) * 2 + r + q + self.walls
+        self.order = max(shape.kinks.count, shape.root_kinks.count) * 2 + r + q + self.walls + np.log(rivals).sum()
         self.eta = self.tilt = 0.0
         self.penalised = np.arange(r) < form.features.rank
-        self.u, self.a, self.z = np.zeros(n), np.zeros(n), np.zeros(n)
+        self.u, self.a, self.z = np.zeros(form.codes.shape[:-1]), np.zeros(n), np.zeros(n)
         self.bound, self.value, self.steps = float("-inf"), float("inf"), 0
         self.Y = np.eye(q + r)
 
@@ -180,7 +179,15 @@ class NodeRun:
             return float("inf"), None
         P, w, phi = Y[self.q:, self.q:], Y[:self.q, self.q:].ravel(), self.shape.phi
         z = np.einsum("nr,nr->n", phi @ P, phi)
-        f = self.signed @ w
+        each = self.signed @ w
+        f, shares, lost, slopes = each[:, 0], None, 0.0, self.signed[:, 0]
+        if self.several:  # −μ log Σ exp(−/μ), μ = τ/steepness
+            least, mu = np.min(each, axis=1, where=self.rivals, initial=np.inf), tau / self.steep
+            shares = np.exp(-np.where(self.rivals, each - least[:, None], np.inf) / mu[:, None])
+            total = shares.sum(axis=1)
+            f, shares = least - mu * np.log(total), shares / total[:, None]
+            lost = float(np.sum(self.table.value(least) - self.table.value(f)))
+            slopes = np.einsum("mp,mpr->mr", shares, self.signed)
         bend = self.hull.at(f, z[self.fixed])
         soft = self.kinks.at(f, tau)
         bend = Bend(bend.value, bend.by_f + soft[1], bend.by_z, bend.ff + soft[2], bend.fz, bend.zz)
@@ -192,8 +199,8 @@ class NodeRun:
         rest = 0.5 * float(np.diag(P) @ self.penalised) + float(bend.value.sum()) + float(value.sum())
         softened = rest + float(soft[0].sum()) + float(lifted[0].sum())
         walls = float(np.log(rooms).sum()) + 2.0 * float(np.log(np.diag(L)).sum())
-        exact = rest + float(soft[3].sum()) + float(lifted[3].sum())
-        return softened - tau * walls, Iterate(bend, root, z, exact, L)
+        exact = rest + float(soft[3].sum()) + float(lifted[3].sum()) + lost
+        return softened - tau * walls, Iterate(bend, shares, slopes, root, z, exact, L)
 
     def _direction(self, iterate: Iterate, tau: float) -> tuple[FloatArray, float]:
         """Return the Newton direction of Y and the decrease it predicts (twice the quadratic model's)."""
@@ -205,14 +212,18 @@ class NodeRun:
         i, j, m = shape.rows, shape.columns, shape.counts
         p = len(m)
         gradient = -tau * m * N[i, j]
-        gradient[:r] += self.signed.T @ bend.by_f
+        gradient[:r] += iterate.slopes.T @ bend.by_f
         gradient[r:] += Qf.T @ bend.by_z + Qz.T @ root[0]
         gradient[r:][shape.rows[r:] == shape.columns[r:]] += 0.5 * self.penalised
         Ni, Nj = N[i], N[j]
         H = Ni[:, i] * Nj[:, j] + Ni[:, j] * Nj[:, i]
         H *= (0.5 * tau) * m[:, None] * m[None, :]
-        H[:r, :r] += (self.signed.T * bend.ff) @ self.signed
-        cross = (self.signed.T * bend.fz) @ Qf
+        curved = bend.ff if iterate.shares is None else bend.ff + bend.by_f * self.steep / tau
+        H[:r, :r] += (iterate.slopes.T * curved) @ iterate.slopes
+        if iterate.shares is not None:
+            each = self.signed.reshape(-1, r)
+            H[:r, :r] -= (each.T * (iterate.shares * (bend.by_f * self.steep / tau)[:, None]).ravel()) @ each
+        cross = (iterate.slopes.T * bend.fz) @ Qf
         H[:r, r:] += cross
         H[r:, :r] += cross.T
         H[r:, r:] += (Qf.T * bend.zz) @ Qf + (Qz.T * root[1]) @ Qz
@@ -236,9 +247,10 @@ class NodeRun:
         """Take u and a from the linear model of the gradients along a step; keep the best bound."""
         bend, root = iterate.bend, iterate.root
         phi = self.shape.phi
-        df = self.signed @ step[:self.q, self.q:].ravel()
+        df = iterate.slopes @ step[:self.q, self.q:].ravel()
         dz = np.einsum("nr,nr->n", phi @ step[self.q:, self.q:], phi)
-        u, a = np.zeros(self.n), np.zeros(self.n)
+        u: FloatArray = np.zeros(self.n)
+        a: FloatArray = np.zeros(self.n)
         u[self.fixed] = -(bend.by_f + bend.ff * df + bend.fz * dz[self.fixed])
         a[self.fixed] = -2.0 * (bend.by_z + bend.fz * df + bend.zz * dz[self.fixed])
         a[self.free] = -2.0 * (root[0] + root[1] * dz[self.free])
@@ -259,6 +271,14 @@ class NodeRun:
         dt, dz_t = float(step[0, -1]), float(step[-1, -1])
         eta = 2.0 * tau * square * max(1.0 + square * dz_t, 1e-9)
         tilt = tau * (above * max(1.0 + above * dt, 0.0) - below * max(1.0 - below * dt, 0.0))
+
+        # Shares of the least of several margins, which may not be negative
+        if iterate.shares is not None:
+            each = self.signed @ step[:self.q, self.q:].ravel()
+            shares = iterate.shares * np.maximum(1.0 - (each - df[:, None]) * (self.steep / tau)[:, None], 0.0)
+            parts = np.zeros(self.u.shape)
+            parts[self.fixed] = np.maximum(u[self.fixed], 0.0)[:, None] * shares / shares.sum(axis=1)[:, None]
+            u = parts
 
         # No more than the norm takes
         scaled = phi / np.where(self.penalised, 1.0, np.sqrt(eta)) if eta > 0 else phi
