@@ -24,18 +24,7 @@ def alternate(run: Run, labels: IntArray, rounds: int = 100, tol: float = 1e-7, 
     """Alternate from a labelling until the labels repeat; each round lowers the objective.
 
     On the way fits have an accuracy of `ROUGH`, which moves most labels as the exact ones do; they are exact where
-    rough ones lead no further, and from there on.
-
-    Parameters
-    ----------
-    labels : (n,) int array
-        A member of B.
-    rounds : int
-        Most rounds.
-    tol : float
-        Relative accuracy of the fixed-label solves.
-    fit : Answer, optional
-        A fit of the labels, when it is known already.
+    rough ones lead no further, and from there on. A fit of the labels is given where it is known already.
     """
     accuracy = max(tol, ROUGH)
     fit = run.fit(labels, tol=accuracy) if fit is None else fit
@@ -64,22 +53,7 @@ def _next(run: Run, fit: Answer, tol: float) -> Answer | None:
 
 
 def descend(run: Run, fit: Answer, proposals: Proposals, rounds: int, tol: float) -> Answer:
-    """Accept small moves until none of the most promising helps.
-
-    Parameters
-    ----------
-    proposals : callable
-        Takes a fit; gives members of B to evaluate exactly, the most promising first.
-    rounds : int
-        Most accepted moves.
-    tol : float
-        Relative accuracy of the fixed-label solves.
-
-    Returns
-    -------
-    Answer
-        Never worse than the one given.
-    """
+    """Accept small moves until none of the proposed labels, the most promising first, helps; never end worse."""
     for iteration in range(rounds):
         if run.done:
             break
@@ -123,22 +97,7 @@ def continue_weights(run: Run, labels: IntArray, factors: Iterable[float], tol: 
     With a small weight ½‖w‖² rules, decision values stay short of the margin and nearly every label can still
     change sides; at the full weight alternation sticks at once (mathematics, 3.4). Every labelling on the way
     lies in B. The last factor is always 1, added when it is missing, so that the returned fit is one of the
-    run's own program.
-
-    Parameters
-    ----------
-    labels : (n,) int array
-        A member of B.
-    factors : iterable of float
-        Positive factors of the loss weights, usually rising.
-    tol : float
-        Relative accuracy of the fixed-label solves at the full weight.
-
-    Returns
-    -------
-    Answer
-        A fixed point of alternation at the full weight, or, once the time is up or the callback asks to stop,
-        the best of this run.
+    run's own program: a fixed point at the full weight, or, once the time is up, the best of this run.
     """
     steps = [float(factor) for factor in factors]
     if steps and steps[-1] == 1.0:

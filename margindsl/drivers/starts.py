@@ -27,6 +27,8 @@ TRIDIAGONAL_WORK = 4.0  # of a few eigenvectors, times n**3
 TRIES = 4  # at a start, of which some end at the same labels
 LARGEST_METRIC = 1000  # features in which links choose directions
 METRIC_RIDGE = 0.3  # in mean variances: with links of a tenth of the points there are about as many as features
+START_RIDGE = 0.15  # of regressions, where ½‖w‖² against losses (1 − γ)² has .5; .05 and .5 do as well, 1.5 does not
+START_ROUNDS, LARGEST_START = 30, 20_000  # points up to which their products are small work
 FIRST_TOL = 1e-3  # of fits on the way to a first answer
 IN_HAND = 0.6  # of the allowance after a stop, in which the labels in hand are fitted
 
@@ -95,7 +97,34 @@ def starting_labels(run: Run, count: int, kind: str = "mixed") -> list[IntArray]
             found = distinct([*found, labels.sample(run.rng, 1)[0]])
             continue
         found = distinct([*found, np.asarray(labels.maximise(named(run.program, gains)))])
-    return found
+    if kind == "consensus" and k > 2:  # of two clusters fits take as long, and the mean index was .003 lower
+        found[len(run.starts):] = [regressed(run.program, start) for start in found[len(run.starts):]]
+    return distinct(found)
+
+
+def regressed(program: MarginProgram, labels: IntArray) -> IntArray:
+    """Return where ridge regressions of labels and the best labels in B in turn lead from a labelling.
+
+    Where losses are squares this is the descent; a round takes two products, and fits to other losses go on from there
+    for a third of their rounds: over 28 sets of 3 to 10 clusters with a mean index greater by .004.
+
+    References
+    ----------
+    F. Bach, Z. Harchaoui (2007). DIFFRAC: a discriminative and flexible framework for clustering.
+    """
+    features, losses, codes = program.features.clustered, program.losses, np.eye(program.clusters)
+    weights = np.bincount(losses.points, losses.weights, minlength=program.n)
+    if features.rank > LARGEST_METRIC or features.n > LARGEST_START or not weights.any():
+        return labels
+    gram = np.array(features.gram(weights))
+    gram.flat[:: features.rank + 1] += START_RIDGE
+    factor = scipy.linalg.cho_factor(gram)
+    for _ in while_time(range(START_ROUNDS)):
+        plane = scipy.linalg.cho_solve(factor, features.adjoint(weights[:, None] * (codes - codes.mean())[labels]))
+        before, labels = labels, np.asarray(program.labels.maximise(features.apply(plane)))
+        if np.array_equal(before, labels):
+            break
+    return labels
 
 
 def linked_directions(program: MarginProgram) -> FloatArray | None:

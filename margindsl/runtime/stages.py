@@ -28,7 +28,7 @@ from margindsl.runtime.solution import Scalars, Solution
 from margindsl.typing import FloatArray, IntArray
 
 EVALUATION_SOLVER = "newton"
-EVALUATION_TOL = 1e-10
+EVALUATION_TOL, DEFAULT_TOL = 1e-10, 1e-6
 MOST_NAMINGS = 5  # clusters up to which every way to name them is tried, 120 of them
 # Parts of the allowance after a stop in which stages end that a loop of theirs did not end before.
 RELAXED, ROUNDED, EVALUATED, FITTED = 0.4, 0.6, 0.75, 0.8
@@ -115,8 +115,9 @@ def evaluate(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
     labels = (known.labels if known is not None else found.candidates[0] if found.candidates else
               any_labels.nearest(run.starts[0]) if run.starts else any_labels.any_member())
     try:
+        rough = relaxation.bound == "none" and run.budget.tol > DEFAULT_TOL  # who asks for less accuracy gets time
         with run.finishing(EVALUATED):
-            fit = run.apart().fit(labels, known, tol=EVALUATION_TOL)
+            fit = run.apart().fit(labels, known, tol=run.budget.tol if rough else EVALUATION_TOL)
         kept = known is not None and run.budget.expired and known.value < fit.value
         return replace(found, answer=known if kept else fit)
     except Cancelled as end:

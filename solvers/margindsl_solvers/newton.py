@@ -81,6 +81,6 @@ class Newton(RowsSolver):
         x, _ = start_clusters(form, start)
         rows = ClusterRows(form, x)
         centre, warm = rows.start_slopes(start)
-        return NewtonRun(rows, budget, x, centre, self.penalty, self.growth, int(warm), self.dense_limit).solve()
+        return NewtonRun(rows, budget, x, centre, self.penalty, self.growth, 1 + int(warm), self.dense_limit).solve()
 
     takes: ClassVar[Mapping[type[Form], Solve]] = {FixedLabelForm: solve_plane, ClusterForm: solve_clusters}

@@ -33,7 +33,7 @@ def pair():
 @pytest.mark.parametrize("clusters", [2, 3])
 def test_the_clusterer_is_the_declaration_solved(pair, clusters):
     X, _ = pair
-    model = MarginClusterer(clusters, lam=10.0, balance=0.2, random_state=0).fit(X)
+    model = MarginClusterer(clusters, lam=10.0, balance=0.2, tol=1e-6, random_state=0).fit(X)
     seen = SpatialSign().fit_transform(X)
     y, f = md.Labels(len(X), clusters=clusters), md.Hyperplane(seen)
     weight = 10 / np.mean(np.sum((seen - seen.mean(axis=0)) ** 2, axis=1))
