@@ -17,7 +17,7 @@ from margindsl_solvers.engines.rows.model import Pair, Rows, reach
 
 FAR = 1e9  # a bias or scalar driven beyond it, in units of decision values, means that nothing holds it
 LEANING = 3  # masters that lean on the box before it is widened: the first cuts of each side make one lean
-IDLE, PATIENCE = 1e-9, 30  # weight of a cut below which it does nothing; rounds of it after which a cut is dropped
+IDLE, PATIENCE = 1e-9, 30  # weight below which a cut does nothing; rounds without use after which it is dropped
 MIX = 0.1  # share of the master's point in the point of a new cut, the rest is the best (Franc and Sonnenburg 2008)
 STALLED, BLIND = 60, 20  # rounds for a tenth of the gap, at most 3 on digits; those of a master lost in rounding
 KEPT = 1e-6  # least weight of a cut worth keeping for other labels
@@ -192,9 +192,12 @@ class Bundle:
                 mix = min(mix, (self._far + float(np.linalg.norm(self.best[:r]))) / length)
             self._add(self.best + mix * (x - self.best), self._v + mix * (v - self._v))
 
-        # 3. Cuts without weight for a while go
+        # 3. Cuts that have not held the master's point for a while go: their weights are as small as it is accurate,
+        # and they lie below the others there by more than what is open
         count = len(self.answer.alpha)
-        self._idle[:count] = np.where(self.answer.alpha > IDLE, 0, self._idle[:count] + 1)
+        heights = self._gradients[:count] @ self.answer.x + self._offsets[:count]
+        holds = (self.answer.alpha > IDLE) & (heights.max() - heights <= self.open_gap)
+        self._idle[:count] = np.where(holds, 0, self._idle[:count] + 1)
         keep = self._idle <= PATIENCE
         if not np.all(keep):
             self._gradients, self._offsets, self._idle = self._gradients[keep], self._offsets[keep], self._idle[keep]
