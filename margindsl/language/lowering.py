@@ -96,6 +96,7 @@ class Declaration:
     groups: tuple[tuple[IntArray, FloatArray, FloatArray], ...] = ()  # points, sizes at least and at most (k,)
     planes: tuple[Hyperplane, ...] = ()
     outside: Outside | None = None  # of CVXPY, in the user's units
+    capped: Declaration | None = None  # the same with losses at a cap as they are, by which bounds are proved
     gauge: tuple[tuple[Norm, ...], float, float, float] | None = None  # norms T, with p, c, e of ½p‖w‖² + ½cT² + eT
 
     @property
@@ -162,7 +163,6 @@ class ObjectiveParts:
                 held = np.flatnonzero(weights)
                 slope, shift = (np.broadcast_to(c, (rows,))[held] for c in (argument.slope, argument.shift))
                 self.ramps.append((function.kinks, argument.points, held, weights[held], slope, shift))
-                function = function.convex
             elif isinstance(function, OfLabel):
                 argument, half = function.lowered(argument, weights)
                 self.label_costs.append((function.sign, half, function.labels))
@@ -407,7 +407,8 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
         return declared
     costs = sum((factor * weights for factor, weights, _ in parts.label_costs), np.zeros(labels.n))
     ramps = [(kinks, position[id(points)][held], *numbers) for kinks, points, held, *numbers in parts.ramps]
-    return with_rows(declared, parts.pairs, costs, ramps)
+    capped = replace(declared, losses=_losses(parts, positions, n, capped=True)) if ramps else None
+    return replace(with_rows(declared, parts.pairs, costs, ramps), capped=capped)
 
 
 def _leaves(objective: Expression) -> tuple[Labels, tuple[Hyperplane, ...], Hyperplane, str]:
@@ -424,16 +425,20 @@ def _leaves(objective: Expression) -> tuple[Labels, tuple[Hyperplane, ...], Hype
     return labels[0], tuple(planes.values()), first, margins[0].coding
 
 
-def _losses(parts: ObjectiveParts, positions: list[IntArray], n: int) -> Losses:
+def _losses(parts: ObjectiveParts, positions: list[IntArray], n: int, capped: bool = False) -> Losses:
     scalars = list(parts.scalar_costs)
     shared = SharedScalars(np.array([float(without_rounding(*parts.scalar_costs[s])) for s in scalars]),
                            np.array([s.nonneg for s in scalars], dtype=bool),
                            tuple(s.text() for s in scalars), tuple(scalars))
-    terms = [_term(function, argument, weights, points, scalars)
-             for (function, argument, weights), points in zip(parts.rows, positions)]
+    terms, apart = [], []
+    for (function, argument, weights), points in zip(parts.rows, positions):
+        is_ramp = isinstance(function, Ramp)
+        found = (function.capped if capped else function.convex) if is_ramp else function
+        (apart if is_ramp and capped else terms).append(_term(found, argument, weights, points, scalars))
     for step in (added, _join, added):  # what is nothing is no part of a sum, not even of its unit
         terms = list(step(term for term in terms if np.any(term.weights > 0) and term.loss != _NOTHING))
-    return with_finite_costs(Losses(n, tuple(terms), shared))
+    losses = Losses(n, (*terms, *apart), shared)
+    return losses if capped else with_finite_costs(losses)
 
 
 def _term(function: Any, argument: Affine, weights: FloatArray, points: IntArray,

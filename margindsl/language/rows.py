@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from margindsl.calculus import PLQ, ConvexFunction
+from margindsl.calculus.capped import Capped
 from margindsl.calculus.composed import maximum
 from margindsl.errors import CalculusError
 from margindsl.language import grammar
@@ -17,7 +18,7 @@ from margindsl.language.expressions import Expression
 from margindsl.language.margins import Labels
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.losses import Losses, LossTerm
-from margindsl.typing import BoolArray, FloatArray, IntArray
+from margindsl.typing import FloatArray, IntArray
 
 MUST, CANNOT = "must-link", "cannot-link"
 FACTORED = 2000  # points up to which A A' is factored where there are more pairs
@@ -52,8 +53,8 @@ class Rows:
         Features A. Rows cost −Σ ⟨c(y_p), V'a_p⟩ beside ridge ½‖V‖², whose minimum over V is −‖A'c(y)‖²/2 ridge.
     turned : (P, n) scipy sparse array
         −1 where a row has minus the features of a point as well.
-    free : (P,) bool array
-        Rows with a label of their own: the other one than the point's where its loss is at its cap.
+    priced : bool
+        Whether labels or pairs of them have costs.
     links : tuple of (pairs, costs, kind)
         As declared, for `Solution.violated_links`.
     blocks : tuple of (float, matrix, matrix)
@@ -65,7 +66,7 @@ class Rows:
     parents: IntArray
     matrix: Any = None
     turned: Any = None
-    free: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    priced: bool = False
     links: tuple[tuple[IntArray, FloatArray, str], ...] = ()
     blocks: tuple[tuple[float, Any, Any], ...] = ()
 
@@ -79,10 +80,6 @@ class Rows:
         found = {"matrix": self.matrix, "turned": self.turned}
         found |= {f"block{v}": c * S for v, (c, S, _) in enumerate(self.blocks)}
         return {name: matrix for name, matrix in found.items() if matrix is not None}
-
-    def capped(self, labels: IntArray, beyond: IntArray) -> IntArray:
-        """Return the points with a loss at its cap, of labels (n,) of points and (P,) of rows."""
-        return np.unique(self.parents[self.free & (beyond != labels[np.maximum(self.parents, 0)])])
 
     def violated(self, labels: IntArray) -> list[tuple[int, int, float]]:
         """Return (i, j, cost) of the links that labels (n,) violate."""
@@ -118,6 +115,7 @@ class Ramp:
 
     convex: ConvexFunction
     kinks: tuple[tuple[float, float, float], ...]  # (d, s, b)
+    capped: Capped
 
     @classmethod
     def of(cls, loss: Any, cap: float) -> Ramp:
@@ -132,7 +130,7 @@ class Ramp:
             d, s = float(right - left), 1.0 if right > 0 else -1.0
             kinks.append((d, s, float(b)))
             half = half + PLQ.affine(-0.5 * d * s, 0.5 * d * s * float(b))  # type: ignore[assignment]
-        return cls(loss + half, tuple(kinks))
+        return cls(loss + half, tuple(kinks), Capped(loss, cap, above))
 
 
 def with_blocks(declared: Any, table: RowTable, ridges: dict[Any, float], conditions: Any) -> Any:
@@ -165,7 +163,7 @@ def with_blocks(declared: Any, table: RowTable, ridges: dict[Any, float], condit
         must=np.concatenate([declared.must, np.column_stack([table.parents, new])[own]]),
         known=(np.append(declared.known[0], new[~own]),
                np.append(declared.known[1], np.ones(np.count_nonzero(~own), dtype=int))),
-        rows=Rows(labels, table.parents, free=np.zeros(P, dtype=bool), blocks=tuple(
+        rows=Rows(labels, table.parents, blocks=tuple(
             (float(np.sqrt(declared.ridge / ridges[plane])), block, view)
             for plane, block, view in zip(declared.planes, table.blocks, table.view))))
 
@@ -246,8 +244,8 @@ def with_rows(declared: Any, energies: list[tuple[float, PairEnergy]], costs: Fl
     whole = Labels(N, k, declared.labels.name)
     before = declared.rows or Rows(declared.labels, np.zeros(0, dtype=int))  # of blocks, whose rows are points here
     root = np.concatenate([np.arange(before.labels.n), before.parents, [-1]])
-    rows = Rows(before.labels, np.append(before.parents, root[parents]), matrix, turned, np.append(before.free, free),
-                links, before.blocks)
+    rows = Rows(before.labels, np.append(before.parents, root[parents]), matrix, turned,
+                bool(energies or costs.any()), links, before.blocks)
     return replace(
         declared, labels=whole, losses=Losses(N, (*losses.terms, linear), losses.scalars),
         constant=declared.constant + constant, rows=rows,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.calculus.accuracy import EPS, relative_gap
+from margindsl.calculus.capped import Capped
 from margindsl.contract import RawSolution, Status
 from margindsl.errors import AccuracyWarning, MarginError
 from margindsl.host.clock import EIGEN_WORK, fits_in
@@ -59,6 +60,24 @@ class Basis:
         features = prepare_features(self.declaration.planes, rotate=not self.declaration.by_columns)
         return assemble(self.declaration, features, prepare_labels(self.declaration))
 
+    @property
+    def whole(self) -> Declaration:
+        """Return the declaration with losses up to a cap as they are."""
+        return self.declaration.capped or self.declaration
+
+    def outliers(self, solution: Any) -> IntArray:
+        """Return the points with a loss above its cap."""
+        capped, found, stated = self.whole, [np.zeros(0, dtype=int)], self.stated(solution)
+        rows = capped.rows
+        margins = ((2 * stated.labels - 1) * stated.decision[:, -1])[:capped.losses.n]
+        v, parents = capped.losses.arguments(margins, self.scalars), np.arange(capped.own_labels.n)
+        parents = parents if rows is None else np.append(parents, rows.parents)
+        for term, part in capped.losses.slices():
+            if isinstance(term.loss, Capped):
+                over = np.asarray(term.loss.rho(v[part])) > term.loss.cap * (1.0 + 1e-9)
+                found.append(parents[term.points[over & (term.weights > 0)]])
+        return np.unique(np.concatenate(found))
+
     def judges_as(self, other: Basis) -> bool:
         """Return whether another declaration is over the same points and says the same, parameters included.
 
@@ -68,7 +87,7 @@ class Basis:
         if len(own) != len(others) or any(a is not b for a, b in zip(own, others)):
             return False
         try:
-            (header, arrays), (head, numbers) = declared(self.declaration), declared(other.declaration)
+            (header, arrays), (head, numbers) = declared(self.whole), declared(other.whole)
             return agree(header, head) and agree(arrays, numbers)
         except UnknownProof:
             return False
@@ -195,9 +214,11 @@ def _message(solution: Any, judged: Any) -> Any:
         judged, state=state, message=f"{solution.message}; {sentence}" if solution.message else sentence)
 
 
-def declaration_of(problem: Any) -> tuple[dict[str, Any], dict[str, Any], MarginProgram]:
-    """Return (header, arrays) of what a problem declares, and its program."""
+def declaration_of(problem: Any, n: int) -> tuple[dict[str, Any], dict[str, Any], MarginProgram]:
+    """Return (header, arrays) of what a problem declares over n rows, and its program."""
     program = problem.program()
+    if program.n != n and (capped := program.source.capped) is not None:
+        program = Basis(capped, np.zeros(0), np.zeros(0), 0.0).program()
     return (*declared(program.source), program)
 
 

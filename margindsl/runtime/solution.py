@@ -224,8 +224,7 @@ class Solution:
     @property
     def outliers(self) -> IntArray:
         """Return the points with a loss at its cap (`md.minimum`), which no longer moves the hyperplane."""
-        rows, names = getattr(getattr(self.basis, "declaration", None), "rows", None), Names(self.clusters)
-        return np.zeros(0, dtype=int) if rows is None else rows.capped(names.read(self.labels), self.basis.beyond[0])
+        return self.basis.outliers(self) if isinstance(self.basis, Basis) else np.zeros(0, dtype=int)
 
     @property
     def cluster_sizes(self) -> tuple[int, ...]:

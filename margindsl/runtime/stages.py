@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from margindsl.calculus.accuracy import EPS, relative_gap
+from margindsl.calculus.capped import Capped
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.drivers.guard import unanswered
 from margindsl.drivers.rounding import polish, round_directions, round_vectors
@@ -18,9 +19,11 @@ from margindsl.drivers.starts import answer_first, distinct, first_start, in_han
 from margindsl.errors import DeclarationError, TimeLimitError, UnansweredError
 from margindsl.host.clock import Cancelled
 from margindsl.labelset import LabelSet
-from margindsl.program.passes import Presolved
+from margindsl.program.certificates import Certificate
+from margindsl.program.passes import Presolved, Units
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Outcome, Relaxation
+from margindsl.relaxations.sdp import SDP
 from margindsl.runtime.judging import Basis, checked, final_status, least_proof, sound_bound, strongest
 from margindsl.runtime.options import SolveOptions
 from margindsl.runtime.presolve import mapped
@@ -29,6 +32,7 @@ from margindsl.typing import FloatArray, IntArray
 
 EVALUATION_SOLVER = "newton"
 EVALUATION_TOL, DEFAULT_TOL = 1e-10, 1e-6
+WIDER = 1.25  # how much further apart than they are ends of hulls may be, so that many points share one
 MOST_NAMINGS = 5  # clusters up to which every way to name them is tried, 120 of them
 # Parts of the allowance after a stop in which stages end that a loop of theirs did not end before.
 RELAXED, ROUNDED, EVALUATED, FITTED = 0.4, 0.6, 0.75, 0.8
@@ -153,6 +157,14 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     proof = strongest(answer.certificate, least)
     bound = -np.inf if proof is None else min(program.to_user(proof.bound), value)
     estimate = min(solved.to_user(found.estimate), value)  # NaN stays
+    judge, source, w = program, program.source, program.weights(answer.w)
+    if getattr(source, "capped", None) is not None and not source.rows.priced and (
+            relaxation.bound != "none" and bound < value):
+        basis = Basis(source.capped, w, answer.scalars, run.budget.tol)
+        other, capped, lowest = of_capped(run, basis.program(), value)
+        if capped is not None and other.to_user(capped.bound) > bound:
+            judge, proof, least, bound = other, capped, lowest, min(other.to_user(capped.bound), value)
+            w, estimate = w[:other.features.rank], max(estimate, bound)
 
     # 4. The status: of a time that is up and of Ctrl-C also where they came after the relaxation.
     state, sentence, convex = found.status, [found.message] if found.message else [], form.is_convex
@@ -198,8 +210,42 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
         coding=program.coding)
 
     # 6. Judged by the declaration, without what was found on the way.
-    return judged(solution, program, read(program.weights(answer.w)), answer.scalars, asked, proof, least,
-                  (named[fit.labels][own.stop:], beyond))
+    return judged(solution, judge, read(w), answer.scalars, asked, proof, least,
+                  (named[fit.labels][own.stop:judge.n], beyond[:judge.n - (0 if rows and rows.blocks else own.stop)]))
+
+
+def of_capped(run: Run, program: MarginProgram, value: float) -> tuple[
+        MarginProgram, Certificate | None, Certificate | None]:
+    """Return a program of losses up to a cap, what is proved of it beside an answer, and what the losses prove alone.
+
+    Labels of a lower value have |f_i| ≤ ‖φ_i‖√(2(value − least)): no loss is lower there than its convex hull between
+    these ends, and the lift of the hulls bounds them all.
+    """
+    least = least_proof(program)
+    if least is None or program.free_bias or program.losses.by_rows or program.gauge is not None:
+        return program, least, least
+    level = 2.0 * max(0.0, (value - program.constant) / program.scale - least.bound)
+    far = np.sqrt(level * np.asarray(program.features.row_norms())) + 1e-9
+    far, terms = WIDER ** np.ceil(np.log(far) / np.log(WIDER)), []
+    for term in program.losses.terms:
+        if not isinstance(term.loss, Capped):
+            terms.append(term)
+            continue
+        reach = np.abs(term.slopes) * far[term.points]
+        kinds, kind = np.unique(np.column_stack([term.shifts - reach, term.shifts + reach]), axis=0,
+                                return_inverse=True)
+        terms += [replace(term.taken(np.flatnonzero(kind.ravel() == j)), loss=term.loss.hull(*ends))
+                  for j, ends in enumerate(kinds)]
+    hulls = Presolved.of(replace(program, losses=replace(program.losses, terms=tuple(terms)), source=None, normal=None))
+    proof = SDP().beside(Run(hulls.program, run.solver, run.fixed_solver, run.budget, run.rng,
+                             lift_solver=run.lift_solver))
+    if proof is None:
+        return program, least, least
+    for step in hulls.passes:
+        assert isinstance(step, Units)
+        proof = replace(proof.rescaled(1.0, step.scale), bound=proof.bound / step.scale**2)
+    proof = replace(proof, arrays=proof.arrays | {"inner": np.zeros(program.n)})
+    return program, strongest(proof, least), least
 
 
 def judged(solution: Solution, program: MarginProgram, weights: FloatArray, scalars: FloatArray, tol: float,

@@ -105,7 +105,7 @@ def _is_whole(header: dict[str, Any], arrays: dict[str, Any]) -> bool:
 
 def same_problem(path: str | Path, proof: StoredProof, problem: Any) -> StoredProof:
     """Return the proof with the features of the problem, which must be the one that was solved."""
-    header, arrays, program = declaration_of(problem)
+    header, arrays, program = declaration_of(problem, proof.header["n"])
     if not (agree(header, proof.header) and agree(arrays, proof.arrays)):
         raise DeclarationError(
             f"Solution.load: {path} was solved with another objective, other parameters or other constraints; give the "
