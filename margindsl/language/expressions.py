@@ -215,11 +215,8 @@ class Constraint(ABC):
     def lower(self, into: Any) -> None:
         """Add the constraint to the conditions of a problem, as arrays.
 
-        Parameters
-        ----------
-        into : Conditions
-            Check with `Conditions.check_own` that labels and hyperplane are those of the problem, then add to its
-            lists.
+        `into`: check with `Conditions.check_own` that labels and hyperplane are those of the problem, then add to its
+        lists.
         """
 
     parts: ClassVar[tuple[str, ...]] = ()  # names of the attributes that are expressions

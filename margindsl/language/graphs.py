@@ -30,14 +30,8 @@ class RankOne:
 def as_pairs(pairs: Any, n: int, word: str) -> IntArray:
     """Return links as an (m, 2) integer array.
 
-    Parameters
-    ----------
-    pairs : (m, 2) array, list of pairs, networkx graph, or (n, n) sparse matrix
-        A sparse matrix links i and j where it is positive.
-    n : int
-        Number of points.
-    word : str
-        ``"must_link"`` or ``"cannot_link"``, for messages.
+    `pairs` (m, 2): a sparse matrix links i and j where it is positive; `n`: number of points; `word`: ``"must_link"``
+    or ``"cannot_link"``, for messages.
     """
     array = _read_pairs(pairs, n, word)
     loops = np.flatnonzero(array[:, 0] == array[:, 1])

@@ -430,7 +430,8 @@ def _losses(parts: ObjectiveParts, positions: list[IntArray], n: int, capped: bo
     shared = SharedScalars(np.array([float(without_rounding(*parts.scalar_costs[s])) for s in scalars]),
                            np.array([s.nonneg for s in scalars], dtype=bool),
                            tuple(s.text() for s in scalars), tuple(scalars))
-    terms, apart = [], []
+    terms: list[LossTerm] = []
+    apart: list[LossTerm] = []
     for (function, argument, weights), points in zip(parts.rows, positions):
         is_ramp = isinstance(function, Ramp)
         found = (function.capped if capped else function.convex) if is_ramp else function

@@ -98,10 +98,8 @@ def index_text(index: np.ndarray) -> str:
 def distinct_names(nodes: Iterable[Any]) -> Iterator[None]:
     """Print different symbols of one name under different names: the second ``s`` is ``s_2``.
 
-    Parameters
-    ----------
-    nodes : iterable of Expression
-        In the order in which they are read; those without a name, or a `symbol` for what has none, are passed over.
+    `nodes`: in the order in which they are read; those without a name, or a `symbol` for what has none, are passed
+    over.
     """
     names: dict[int, str] = {}
     found = list(nodes)

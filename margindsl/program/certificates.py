@@ -66,10 +66,7 @@ class Certificate:
 
         An array of the units (i, j) becomes κ tⁱ sʲ times itself; the bound stays.
 
-        Parameters
-        ----------
-        decision, features, ridge : float
-            t, s and κ.
+        `decision`, `features`, `ridge`: t, s and κ.
         """
         factor = {name: ridge * decision**i * features**j for name, (i, j) in self.UNITS.items()}
         arrays = {name: np.asarray(x) * factor[name] if name in factor else x for name, x in self.arrays.items()}
@@ -80,12 +77,8 @@ class Certificate:
 def lifted_arrays(u: FloatArray, q: FloatArray, d: FloatArray, **others: Any) -> dict[str, Any]:
     """Return the arrays of a lifted dual point in which what is not given is zero, and every point a component.
 
-    Parameters
-    ----------
-    u, q : (m,), d : (N,) float arrays
-    **others
-        `kappa` (J,) with `vectors` (N, J), `eta` (L,), `component` and `sign` (n,), `theta` (T,) with the entries ±1
-        of cuts, `cut_positions` and `cut_signs` (T, w).
+    `u`, `q` (m,); `others`: `kappa` (J,) with `vectors` (N, J), `eta` (L,), `component` and `sign` (n,), `theta` (T,)
+    with the entries ±1 of cuts, `cut_positions` and `cut_signs` (T, w).
     """
     cuts = np.zeros((0, 1), dtype=int)
     return {"u": u, "q": q, "d": d, "kappa": np.zeros(0), "vectors": np.zeros((len(d), 0)), "eta": np.zeros(0),
@@ -96,11 +89,7 @@ def lifted_arrays(u: FloatArray, q: FloatArray, d: FloatArray, **others: Any) ->
 def certify_least_value(losses: Losses, bounds: int = 0) -> Certificate:
     """Return the certificate that no value lies below Σ c min ρ, −∞ where losses have no least value.
 
-    Parameters
-    ----------
-    losses : Losses
-    bounds : int
-        The number of bounds on decision values with limits on both sides, of which no use is made.
+    `bounds`: the number of bounds on decision values with limits on both sides, of which no use is made.
     """
     zero = np.zeros(losses.n)
     return Certificate(losses.least_value(), arrays=lifted_arrays(zero, zero, zero, eta=np.zeros(bounds)),
@@ -137,10 +126,7 @@ def certify_fixed_labels(form: FixedLabelForm | ClusterForm, u: FloatArray | Non
 
     None without a dual point that proves something, or where losses of Crammer-Singer margins rise.
 
-    Parameters
-    ----------
-    form : FixedLabelForm or ClusterForm
-    u : (m,) or (m, k), tau : (J,) float arrays
+    `u` (m,) or (m, k), `tau` (J,).
     """
     if u is None or not form.falls or form.outside is not None:
         return None

@@ -39,13 +39,8 @@ def pool_bounds(program: MarginProgram, pool: FloatArray, labellings: IntArray) 
 
     Shapes: `labellings` (M, n).
 
-    Parameters
-    ----------
-    program : MarginProgram
-        Of coded margins (`MarginProgram.bounding`), its bias within limits; other bounds on decision values are of no
-        use.
-    pool : (P, m) float array
-        Row duals inside the domain of the conjugates.
+    `program`: of coded margins (`MarginProgram.bounding`), its bias within limits; other bounds on decision values are
+    of no use; `pool` (P, m): row duals inside the domain of the conjugates.
     """
     best = np.full(len(labellings), -np.inf)
     for u in pool:

@@ -395,10 +395,7 @@ def contracted(form: LiftForm, codes: IntArray) -> tuple[LiftForm, IntArray, Int
 
     S of the contraction is CᵀSC for z = Cz': a dual point bounds the decided labellings as it bounded all.
 
-    Parameters
-    ----------
-    codes : (n,) int array
-        −1 or +1 where decided, at points that have a component, else 0.
+    `codes` (n,): −1 or +1 where decided, at points that have a component, else 0.
 
     Returns
     -------
@@ -439,10 +436,7 @@ def within(form: LiftForm, value: float, u: FloatArray) -> FloatArray | None:
     With duals u of the points whose labels are decided, ½|w|² + Σ cρ ≥ Σ D(u, 0) + ½|w − H|² − ½|H|², H = Σ u y φ:
     w lies in a ball about H. None where there is no such ball, or a loss has no pieces.
 
-    Parameters
-    ----------
-    u : (m,) float array
-        Zero at open points, whose arguments lie in both intervals.
+    `u` (m,): zero at open points, whose arguments lie in both intervals.
     """
     losses = form.losses
     low = float(replace(form, domain=None).least(u, np.zeros_like(u)).sum())

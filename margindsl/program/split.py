@@ -68,10 +68,7 @@ def whole_duals(parts: Sequence[Part], u: FloatArray, rows: int) -> FloatArray:
 
     Shapes: `u` (m,).
 
-    Parameters
-    ----------
-    rows : int
-        The number of rows of the losses.
+    `rows`: the number of rows of the losses.
     """
     out, start = np.zeros((rows, *u.shape[1:])), 0
     for part in parts:
@@ -132,10 +129,7 @@ def falling_losses(losses: Losses, factor: float = 1.0, opposed: float | None = 
 
     These are the falling parts, the rising ones being non-negative, unless they rise from −∞.
 
-    Parameters
-    ----------
-    opposed : float, optional
-        What rises from −∞ is taken at −opposed · m, which is at most γ; such parts are an error without it.
+    `opposed`: what rises from −∞ is taken at −opposed · m, which is at most γ; such parts are an error without it.
     """
     terms = []
     for part in parted(losses):
@@ -166,9 +160,7 @@ def merged_rows(losses: Losses, absorbed: BoolArray) -> Losses:
     where labels are minimised out, and only the sum with a square is looked at; there are no more of different rows
     than 512.
 
-    Parameters
-    ----------
-    absorbed : (n,) bool array
+    `absorbed` (n,): whose labels are minimised out.
     """
     if losses.by_rows or not losses.rows or (losses.is_identity and not np.any(losses.shifts)):
         return losses

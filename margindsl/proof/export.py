@@ -44,14 +44,8 @@ def export(program: MarginProgram, stated: Stated, certificate: Certificate | No
            features: bool = True, most: int = LARGEST) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (header, arrays) of a proof, in the units of the declaration.
 
-    Parameters
-    ----------
-    program : MarginProgram
-        As lowered from the declaration, its `source`.
-    features : bool
-        Whether the features are written out.
-    most : int
-        Entries of features beyond which they are not formed; fewer where workers hold the points.
+    `program`: as lowered from the declaration, its `source`; `features`: whether the features are written out; `most`:
+    entries of features beyond which they are not formed; fewer where workers hold the points.
     """
     most = min(most, FETCHED) if program.features.is_remote else most
     fits = program.n * program.features.rank <= most

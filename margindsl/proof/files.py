@@ -22,10 +22,7 @@ LONGEST = 1 << 24  # bytes of a header
 def write_proof(path: str | Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write a header and arrays to a ``.npz`` file; the file at the path stays whole until the new one is.
 
-    Parameters
-    ----------
-    header : dict
-        Of what JSON can hold.
+    `header`: of what JSON can hold.
     """
     with written_whole(path) as stream:
         np.savez_compressed(stream, header=np.array(json.dumps(header)), **arrays)

@@ -32,10 +32,7 @@ def loss_tables(losses: Losses, parted: bool = False) -> dict[str, Any]:
     plus c·log(1 + exp(−ax − d)) for its logistic terms. Anchors are where a cell is least: what vanishes there but for
     rounding of its parts is zero, and what is the least the loss can be is that.
 
-    Parameters
-    ----------
-    parted : bool
-        Whether no cell holds margins of both signs.
+    `parted`: whether no cell holds margins of both signs.
     """
     shared, n = losses.by_rows, losses.n
     terms: list[tuple[Any, ...]] = []  # (base, place, c, a, d) with c·base(ax + d) part of the loss at each place
@@ -121,10 +118,7 @@ def tangents(tables: dict[str, Any], u: FloatArray, q: FloatArray) -> FloatArray
 
     Shapes: `u` (P, m), `q` (P, m).
 
-    Parameters
-    ----------
-    tables : dict
-        Of `loss_tables`.
+    `tables`: of `loss_tables`.
     """
     at, c, a, d = (tables[name] for name in ("log_at", "log_c", "log_a", "log_d"))
     if not len(at):

@@ -52,14 +52,8 @@ def forced(B: LabelSet, z: IntArray) -> IntArray:
 def grow(B: LabelSet, asked: IntArray, order: list[IntArray], needed: BoolArray) -> IntArray:
     """Return the tree of decisions that leads to every case, level by level, as `LabelSet.leaves` follows it.
 
-    Parameters
-    ----------
-    asked : (P, N) int array
-        What labels a case asks of components, -1 for none.
-    order : list of int array
-        In which order it asks.
-    needed : (P, N) bool array
-        Components whose labels a case uses when they follow from what it asks.
+    `asked` (P, N): what labels a case asks of components, -1 for none; `order`: in which order it asks; `needed` (P,
+    N): components whose labels a case uses when they follow from what it asks.
     """
     level, tokens = [Node(B.z, np.arange(len(asked)))], [np.zeros(0, dtype=int)]
     most = SPARE + 2 * B.k * asked.size
@@ -106,12 +100,7 @@ def _child(node: Node, at: int, label: int, asked: IntArray) -> Node:
 def every_labelling(B: LabelSet, proof: Proof, points: int) -> IntArray:
     """Return the tree to every labelling of B, each with a dual point that proves the bound, else the most.
 
-    Parameters
-    ----------
-    proof : Proof
-        With the dual points.
-    points : int
-        Their number.
+    `proof`: with the dual points; `points`: their number.
     """
     Z, tokens = B.z[None], []
     first = np.unique(B.component, return_index=True)[1]
@@ -157,12 +146,8 @@ def definite(proof: Proof, q: FloatArray, eta: FloatArray) -> FloatArray:
 
     Shapes: `q` (n,).
 
-    Parameters
-    ----------
-    proof : Proof
-        Whose features and bounds on decision values count.
-    eta : (L,) float array
-        Multipliers of squared bounds on decision values.
+    `proof`: whose features and bounds on decision values count; `eta` (L,): multipliers of squared bounds on decision
+    values.
     """
     phi, q = proof.columns, np.array(q, dtype=float)
     for _ in range(4):

@@ -25,12 +25,8 @@ def lift(program: MarginProgram, rows: bool = True, whole: bool = False) -> Lift
 
     Points whose labels nothing else sees have no component: nothing is lost by that.
 
-    Parameters
-    ----------
-    rows : bool
-        Whether bounds on sums of labels, and sizes, are lifted, which couple all points in them.
-    whole : bool
-        Whether all points have a component, as cuts ask for.
+    `rows`: whether bounds on sums of labels, and sizes, are lifted, which couple all points in them; `whole`: whether
+    all points have a component, as cuts ask for.
     """
     form = _signs(program) if program.clusters == 2 else _clusters(program)
     if program.gauge is not None and form.features.rank > form.n:  # whose features are by blocks
@@ -140,12 +136,7 @@ def violated_triangles(V: FloatArray, most: int, alike: bool = True, tol: float 
 def violated_products(V: FloatArray, clusters: int, most: int, tol: float = 1e-4) -> Cuts:
     """Return the entries of VVᵀ furthest below −1/(k−1), the lowest first.
 
-    Parameters
-    ----------
-    V : (N, p) float array
-        Unit rows.
-    tol : float
-        Violation of (k−1) M_ij ≥ −1 that is passed over.
+    `V` (N, p): unit rows; `tol`: violation of (k−1) M_ij ≥ −1 that is passed over.
     """
     pairs, depth = np.zeros((0, 2), dtype=int), np.zeros(0)
     for start in range(0, len(V), 512):

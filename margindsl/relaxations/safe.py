@@ -117,10 +117,7 @@ def gains(separators: IntArray, known: IntArray, clusters: int, caution: float) 
 
     Shapes: `separators` (T, u).
 
-    Parameters
-    ----------
-    known : (u,) int array
-        y⁰.
+    `known` (u,): y⁰.
     """
     agree = separators == known
     own = np.where(agree, caution, 1.0)[..., None] * (separators[..., None] == np.arange(clusters))

@@ -107,12 +107,7 @@ class Basis:
 def verify(solution: Any, certificate: Certificate | None, bound: float | None = None) -> Report:
     """Return what of a solution holds for the problem as declared; features are built anew.
 
-    Parameters
-    ----------
-    solution : Solution
-        With what it is judged by, its `basis`.
-    bound : float, optional
-        In place of the solution's.
+    `solution`: with what it is judged by, its `basis`; `bound`: in place of the solution's.
     """
     basis: Basis = solution.basis
     stated = basis.stated(solution, bound)
@@ -155,10 +150,7 @@ def checked(solution: Any, program: MarginProgram, certificate: Certificate | No
     `unverified` says so. Where rounding leaves less than the losses prove alone, that is proved instead; where it takes
     a visible part of the bound, the message says so.
 
-    Parameters
-    ----------
-    least : Certificate or None
-        The proof the losses give by themselves; None where no bound is expected.
+    `least`: the proof the losses give by themselves; None where no bound is expected.
     """
     if certificate is None or not np.isfinite(solution.bound):
         return solution
@@ -246,12 +238,8 @@ def is_closed(value: float, bound: float, tol: float) -> bool:
 def sound_bound(bound: float, value: float, size: float, noise: float = 0.0) -> float:
     """Return a bound that an attained value does not contradict: equal up to rounding, else none, with a warning.
 
-    Parameters
-    ----------
-    size : float
-        Sum of the sizes of the parts of the value.
-    noise : float
-        What rounding may have done to the value: much, where a steep loss has its kink.
+    `size`: sum of the sizes of the parts of the value; `noise`: what rounding may have done to the value: much, where a
+    steep loss has its kink.
     """
     if bound <= value:
         return bound
@@ -283,16 +271,8 @@ def final_status(state: Status, message: str, raw: RawSolution | None, *, value:
     about the labels. CONVERGED becomes INACCURATE where the hyperplane of the labels, or the relaxation's value, fell
     short of the tolerance.
 
-    Parameters
-    ----------
-    state : Status
-        How the relaxation ended.
-    message : str
-        Its words.
-    raw : RawSolution or None
-        The fit of the labels; None of a problem that is not convex, to which no gap belongs.
-    tol : float
-        The relative gap asked for.
+    `state`: how the relaxation ended; `message`: its words; `raw`: the fit of the labels; None of a problem that is not
+    convex, to which no gap belongs; `tol`: the relative gap asked for.
     """
     if is_closed(value, bound, tol):
         return Status.OPTIMAL, message

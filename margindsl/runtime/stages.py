@@ -33,6 +33,7 @@ from margindsl.typing import FloatArray, IntArray
 EVALUATION_SOLVER = "newton"
 EVALUATION_TOL, DEFAULT_TOL = 1e-10, 1e-6
 WIDER = 1.25  # how much further apart than they are ends of hulls may be, so that many points share one
+MOST_WIDE = 1e3  # times the ends of other hulls that the furthest are
 MOST_NAMINGS = 5  # clusters up to which every way to name them is tried, 120 of them
 # Parts of the allowance after a stop in which stages end that a loop of theirs did not end before.
 RELAXED, ROUNDED, EVALUATED, FITTED = 0.4, 0.6, 0.75, 0.8
@@ -225,8 +226,10 @@ def of_capped(run: Run, program: MarginProgram, value: float) -> tuple[
     if least is None or program.free_bias or program.losses.by_rows or program.gauge is not None:
         return program, least, least
     level = 2.0 * max(0.0, (value - program.constant) / program.scale - least.bound)
-    far = np.sqrt(level * np.asarray(program.features.row_norms())) + 1e-9
-    far, terms = WIDER ** np.ceil(np.log(far) / np.log(WIDER)), []
+    far, terms = np.sqrt(level * np.asarray(program.features.row_norms())), []
+    if not far.any():
+        return program, least, least
+    far = WIDER ** np.ceil(np.log(np.maximum(far, far.max() / MOST_WIDE)) / np.log(WIDER))
     for term in program.losses.terms:
         if not isinstance(term.loss, Capped):
             terms.append(term)

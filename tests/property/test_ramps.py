@@ -1,5 +1,6 @@
 """Losses with a cap: against enumeration of labels and of what is kept, their outliers, and what is refused."""
 
+import dataclasses
 from itertools import product
 
 import cvxpy as cp
@@ -76,3 +77,16 @@ def test_what_has_no_cap_is_refused():
         md.Problem(md.Minimize(md.sq_norm(f) / 2 - md.mean(md.minimum(md.hinge(g), 1))))
     shown = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.minimum(md.hinge(g), 2))))
     assert "md.minimum(md.pos(1 - y * f), 2)" in str(shown) and r"\min\left(" in shown.latex()
+
+
+def test_bounds_are_those_of_hulls_between_ends_and_can_be_stored(tmp_path):
+    y, f = md.Labels(20), md.Hyperplane(np.vstack([rng.normal(size=(10, 2)) - 1, rng.normal(size=(10, 2)) + 1]))
+    loss = md.mean(md.minimum(md.hinge(y * f), 2))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * loss), [abs(md.sum(y)) <= 2])
+    for relaxation in ("sdp", "weight-lifting", "minimax"):
+        found = problem.solve(relaxation, random_state=0)
+        assert 0.5 * found.value < found.bound <= found.value and found.verify()
+    found.save(tmp_path / "found.npz")
+    assert md.Solution.load(tmp_path / "found.npz", problem).verify().bound >= found.bound - 1e-9
+    raised = dataclasses.replace(found, bound=1.01 * found.verify().bound)
+    assert not raised.verify()

@@ -77,19 +77,10 @@ def sweep(draws: Any, done: int, rate: float, length: float, mu: Any, u: Any, me
 
     Shapes: `Phi` (n, r), `labels` (T, n).
 
-    Parameters
-    ----------
-    draws : (steps, 1 or 2, 2) float array
-        Uniform numbers that draw i and j at each gradient.
-    done : int
-        Steps in the means so far.
-    rate, length : float
-        η/a and η/b.
-    lower, upper : (n,) float arrays
-        The box.
-    term : (n,) int array
-        The loss of each point; its conjugate has the knots ``knots[first[t] : first[t + 1]]`` and its pieces follow
-        ``pieces[first[t] + t :]``, rows (a, ρ*(a), ρ*'(a), ρ*''/2); ``ends[t]`` is its domain.
+    `draws` (steps, 1 or 2, 2): uniform numbers that draw i and j at each gradient; `done`: steps in the means so far;
+    `rate`, `length`: η/a and η/b; `lower`, `upper` (n,): the box; `term` (n,): the loss of each point; its conjugate
+    has the knots ``knots[first[t] : first[t + 1]]`` and its pieces follow ``pieces[first[t] + t :]``, rows (a, ρ*(a),
+    ρ*'(a), ρ*''/2); ``ends[t]`` is its domain.
     """
     count = len(mu)
     half_mu, half_u, second = mu.copy(), u.copy(), np.empty(len(u))

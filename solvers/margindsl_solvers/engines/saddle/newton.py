@@ -155,14 +155,8 @@ def newton_step(model: SaddleModel, point: Point, width: float, limit: int, damp
     scalars are further columns √c B of Q, of gradient q − Bᵀu and without a simplex.
     With damping δ it linearises a proximal-point step: δ is added to κ and δ max‖v_k‖² to the diagonal of S.
 
-    Parameters
-    ----------
-    width : float
-        The step of the prox that tells free rows from fixed ones.
-    limit : int
-        Largest order of a linear system; above it there is no step.
-    damping : float
-        The inverse length δ ≥ 0 of the proximal step; x and the margins are of order one.
+    `width`: the step of the prox that tells free rows from fixed ones; `limit`: largest order of a linear system; above
+    it there is no step; `damping`: the inverse length δ ≥ 0 of the proximal step; x and the margins are of order one.
 
     Returns
     -------

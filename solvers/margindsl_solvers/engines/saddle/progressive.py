@@ -26,10 +26,7 @@ SHARPNESS = 160.0  # inverse width over which kinks are smoothed for duals; hing
 def restrict(form: SaddleForm, points: IntArray) -> SaddleForm:
     """Return the form on some points, its weights scaled up to the same total weight.
 
-    Parameters
-    ----------
-    points : (m,) int array
-        Distinct points, in increasing order.
+    `points` (m,): distinct points, in increasing order.
     """
     position = np.full(form.n, -1)
     position[points] = np.arange(len(points))
@@ -86,14 +83,7 @@ def progressive_start(model: SaddleModel, budget: Budget, rng: np.random.Generat
     begins. So a level is solved no better than the next one can tell: to its first gap over twice its growth. Masses,
     W and scalars are handed over; the duals of new points are read off their margins.
 
-    Parameters
-    ----------
-    model : SaddleModel
-        Of all points.
-    rng : numpy.random.Generator
-        Draws the order of the points.
-    engine : callable
-        The course of a model from a point.
+    `model`: of all points; `rng`: draws the order of the points; `engine`: the course of a model from a point.
 
     Returns
     -------
@@ -119,14 +109,8 @@ def smoothed_start(model: SaddleModel, budget: Budget, rng: np.random.Generator,
 
     Samples as in `progressive_start`; the weights are handed over, and the width of the smoothing.
 
-    Parameters
-    ----------
-    model : SaddleModel
-        Of all points, without biases and scalars.
-    rng : numpy.random.Generator
-        Draws the order of the points.
-    begin : float
-        `time.monotonic` at which the trace begins.
+    `model`: of all points, without biases and scalars; `rng`: draws the order of the points; `begin`: `time.monotonic`
+    at which the trace begins.
 
     Returns
     -------

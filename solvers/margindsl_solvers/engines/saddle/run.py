@@ -305,10 +305,8 @@ class MirrorRun(SaddleCourse):
 def starting_masses(model: SaddleModel, start: RawSolution | None, reserve: float) -> FloatArray:
     """Return uniform masses, or those of a start for the beginning of the working set, mixed with them.
 
-    Parameters
-    ----------
-    reserve : float
-        Share of the uniform masses: a labelling needs some mass to grow from. Labellings not seen before add to it.
+    `reserve`: share of the uniform masses: a labelling needs some mass to grow from. Labellings not seen before add to
+    it.
     """
     mu = np.full(model.count, 1.0 / model.count)
     given = None if start is None else start.get("mu")

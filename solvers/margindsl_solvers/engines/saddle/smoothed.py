@@ -99,14 +99,8 @@ class Quadratic:
 
         Shapes: `W` (T, q r).
 
-        Parameters
-        ----------
-        metric : (T,) float array
-            The step of w_k is in proportion to it.
-        limit : int
-            On the steps.
-        budget : Budget
-            Ends them early, with what they have.
+        `metric` (T,): the step of w_k is in proportion to it; `limit`: on the steps; `budget`: ends them early, with
+        what they have.
 
         References
         ----------
