@@ -6,7 +6,6 @@ import argparse
 import itertools
 import json
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import make_dataclass, replace
@@ -14,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.exceptions import ConvergenceWarning
 
 import margindsl as md
 from margindsl.cli.declaration import declare, links_of, points_like, read_points, solve_options
@@ -28,8 +26,9 @@ from margindsl.cli.files import (
     read_labels,
     write_frame,
 )
+from margindsl.cli.main import spoken
 from margindsl.contract import Status
-from margindsl.errors import AccuracyWarning, DeclarationError, TrivialityWarning
+from margindsl.errors import DeclarationError
 from margindsl.estimators import MarginClusterer, SpatialSign
 from margindsl.labelset import Names
 from margindsl.metrics import clustering_accuracy
@@ -54,7 +53,7 @@ def solve(arguments: argparse.Namespace) -> int:
     with ExitStack() as parts:  # each is worth having where another could not be written; the files first
         if not arguments.quiet:
             accuracy = "" if truth is None else f"\naccuracy  {100 * clustering_accuracy(truth, solution.labels):.2f} %"
-            summary = f"method    {solution.relaxation} with {solution.solver}\n{solution.summary()}{accuracy}"
+            summary = f"method    {solution.relaxation} with {solution.solver}\n{spoken(solution.summary())}{accuracy}"
             parts.callback(print, summary, file=sys.stderr)
         if not arguments.json or arguments.output is not None:
             parts.callback(write_labels, arguments.output, solution, arguments.names)
@@ -80,24 +79,22 @@ def cluster(arguments: argparse.Namespace) -> int:
         links["labels"] = np.full(n, -1)
         links["labels"][index] = values
     if arguments.keys is not None:
-        links["groups"] = arguments.keys.to_numpy()
+        links["groups"] = arguments.keys
     talk = 0 if arguments.quiet else 1 if arguments.verbose else None
     model = MarginClusterer(
         arguments.clusters, lam=arguments.lam or "auto", min_size=arguments.min_size, max_size=arguments.max_size,
         kernel=arguments.kernel, time_limit=arguments.time_limit, verbose=talk, random_state=arguments.seed)
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
-        solution = model.fit(X, **links).solution_
-    for one in heard:
-        if issubclass(one.category, (AccuracyWarning, TrivialityWarning, ConvergenceWarning)):
-            print(f"margindsl: warning: {one.message}", file=sys.stderr)
+    solution = model.fit(X, **links).solution_
     if model.stability_ is not None and not arguments.quiet:
         print(model.stability_, file=sys.stderr)
     if solution is None:
         raise DeclarationError("--clusters auto: no clusters come again in other points, so that one is chosen; "
                                "--clusters 2 parts the points all the same")
-    frame = read_frame(arguments.data) if arguments.append else points_of(solution, arguments.names)
-    frame.insert(frame.shape[1] if arguments.append else 1, "cluster", model.labels_)
+    if arguments.append:
+        frame = arguments.frame.assign(cluster=model.labels_)
+    else:
+        frame = points_of(solution, arguments.names)
+        frame.insert(1, "cluster", model.labels_)
     with ExitStack() as parts:
         if not arguments.quiet:
             sizes = ", ".join(f"{count} in {number}" for number, count in enumerate(np.bincount(model.labels_)))
@@ -167,13 +164,16 @@ def certify(arguments: argparse.Namespace) -> int:
     """Print value, bound and gap of labels; with ``--output``, write the best labels found."""
     check_targets(arguments)
     X, _ = read_points(arguments)
-    labels, problem = read_labels(arguments.labels, X.shape[0]), declare(arguments, X)
+    labels = read_labels(arguments.labels, X.shape[0])
+    if arguments.recipe is None:
+        arguments.clusters = max(arguments.clusters, len(set(labels)))
+    problem = declare(arguments, X)
     found = md.certify(problem, labels, arguments.relaxation, arguments.solver, **solve_options(arguments))
     if arguments.json:
         print_json({"value": found.value, "bound": found.bound, "gap": found.gap, "violations": found.violations,
                     "labels": found.labels, "better": found.better and fields_of(found.better)})
     else:
-        print(found.summary())
+        print(spoken(found.summary()))
     if arguments.output is not None:
         write_labels(arguments.output, found.better or found.fitted)
     return 3 if is_stopped(found.answer, arguments) else 0

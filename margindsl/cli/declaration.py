@@ -18,9 +18,10 @@ from margindsl.cli.files import (
     column,
     column_words,
     columns,
+    doubtful,
     filled,
     fills,
-    numbering,
+    lost,
     numbers,
     one_hot,
     read_frame,
@@ -44,7 +45,7 @@ def read_points(arguments: argparse.Namespace) -> tuple[Any, list[str] | None]:
     Names of the points that ``--index`` gives, and keys of ``--group``, are put into the arguments.
     """
     source = arguments.data
-    frame = read_frame(source)
+    frame = arguments.frame = read_frame(source)
     truth, index, group = (None if (name := getattr(arguments, word, None)) is None else column(frame, name, source)
                            for word in ("truth", "index", "group"))
     out = {*columns(frame, arguments.drop, source), truth, index, group}
@@ -61,11 +62,10 @@ def read_points(arguments: argparse.Namespace) -> tuple[Any, list[str] | None]:
         twice = next(name for name in arguments.names if arguments.names.count(name) > 1)
         raise DeclarationError(f"--index {arguments.index}: {twice!r} names several rows of {source}; give a column of "
                                "different names")
-    arguments.keys = None if group is None else frame.iloc[:, group].astype(str).str.strip().replace("", None)
-    for name in [] if arguments.columns else numbering(features):
-        called = name or list(frame.columns).index(name)  # a column without a name by its number
-        print(f"margindsl: warning: column {name!r} numbers the rows and is used as a feature; --drop {called} leaves "
-              f"it out, --index {called} takes it for the names of the rows", file=sys.stderr)
+    keys = None if group is None else frame.iloc[:, group].astype(str).str.strip()
+    arguments.keys = None if keys is None else keys.mask(lost(keys), None).to_numpy()
+    for name, what, advice in [] if arguments.columns else doubtful(features):
+        print(f"margindsl: warning: column {name!r} {what} and is used as a feature; {advice}", file=sys.stderr)
     X = points_of_columns(features, arguments, source, list(frame.columns))
     return X, None if truth is None else column_words(frame, truth, source)
 
@@ -78,12 +78,12 @@ def points_of_columns(features: pd.DataFrame, arguments: argparse.Namespace, sou
             raise DeclarationError(f"--scale {arguments.scale}: {source} is sparse, and scaling would fill it; leave "
                                    "it out")
         return features.sparse.to_coo().tocsr()
-    if arguments.one_hot:
-        features = one_hot(features)
-    table["columns"] = list(features.columns)
     if arguments.missing != "error":
         table["fill"] = fills(features, arguments.missing)
         features = filled(features, table["fill"])
+    if arguments.one_hot:
+        features = one_hot(features)
+    table["columns"] = list(features.columns)
     X = numbers(features, source, known)
     table["scale"] = None if arguments.scale == "none" else [part.tolist() for part in scales(X, arguments.scale)]
     return scaled(X, table["scale"])
@@ -95,11 +95,19 @@ def points_like(frame: pd.DataFrame, table: dict[str, Any], source: str) -> Any:
         sparse = frame.reindex(columns=table["given"], fill_value=0.0).astype(pd.SparseDtype(float, 0.0))
         return sparse.sparse.to_coo().tocsr()
     features = frame.iloc[:, [column(frame, name, source) for name in table["given"]]].set_axis(table["given"], axis=1)
+    features = filled(features, table.get("fill", {}))
     words = [name for name in table["given"] if name not in table["columns"]]
+    for name in words:
+        new = set(column_words(features, table["given"].index(name), source)) - {
+            known.removeprefix(f"{name}=") for known in table["columns"]}
+        if new:
+            print(f"margindsl: warning: column {name!r} of {source} holds {min(new)!r}, which the model does not know; "
+                  "it counts as none of its words", file=sys.stderr)
     if words:
         features = pd.get_dummies(features, columns=words, prefix_sep="=", dtype=float).reindex(
             columns=table["columns"], fill_value=0.0)
-    return scaled(numbers(filled(features, table.get("fill", {})), source), table["scale"])
+    return scaled(numbers(features, source, advice="; cluster --missing median makes models that fill what is missing"),
+                  table["scale"])
 
 
 def scales(X: FloatArray, how: str) -> tuple[FloatArray, FloatArray]:

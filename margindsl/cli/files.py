@@ -11,12 +11,13 @@ import os
 import re
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_array, load_npz
 
 from margindsl.errors import DeclarationError
 from margindsl.typing import FloatArray, IntArray
@@ -27,11 +28,13 @@ READ = "data", "labels", "known", "must_link", "cannot_link", "links", "file"  #
 SPARSE = (".svm", ".libsvm", ".svmlight")
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 FOREIGN = (".xlsx", ".xls", ".ods", ".json", ".parquet", ".feather", ".arff", ".mat", ".pkl", ".h5")
-MISSING = {"", "na", "n/a", "nan", "null", "none", "<na>", "?", "-", "."}  # cells that hold nothing, in any case
+MISSING = ("", "na", "n/a", "#n/a", "nan", "null", "<na>", "?", "none", "missing", "-", ".")  # in any case
 TOO_LARGE = 1e150  # its square is no number
 DECIMAL, POINT = r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?", r"[-+]?\d*\.\d+(?:[eE][-+]?\d+)?"
 DATE = r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*"
 WRITTEN = "output", "report", "save"
+MOST_CLASSES = 20
+BY_INDEX = "; points are numbers from 0, or with --index COLUMN the names in that column"
 
 
 def read_frame(source: str, row: str = "one point a row", names: Sequence[str] = ()) -> pd.DataFrame:
@@ -51,8 +54,7 @@ def read_frame(source: str, row: str = "one point a row", names: Sequence[str] =
             from sklearn.datasets import load_svmlight_file
 
             points, classes = load_svmlight_file(source)
-            used = np.unique(points.indices)  # columns that hold anything; others part no points
-            frame = pd.DataFrame.sparse.from_spmatrix(points[:, used], columns=used).assign(**{LABEL: classes})
+            frame = _of_sparse(points).assign(**{LABEL: classes})
         else:
             frame = _of_text(source, names)
     except OSError as error:
@@ -70,9 +72,17 @@ def read_frame(source: str, row: str = "one point a row", names: Sequence[str] =
                            for k, name in enumerate(names)] if len(set(names)) < len(names) else names, axis=1)
 
 
+def _of_sparse(points: Any) -> pd.DataFrame:
+    used, at = np.unique(points.indices, return_inverse=True)  # columns that hold anything; others part no points
+    return pd.DataFrame.sparse.from_spmatrix(
+        csr_array((points.data, at, points.indptr), (points.shape[0], len(used))), columns=used)
+
+
 def _of_arrays(source: str) -> pd.DataFrame:
     held = np.load(source, allow_pickle=False)
     found = dict(held) if isinstance(held, np.lib.npyio.NpzFile) else {"X": held}
+    if "format" in found:  # as scipy.sparse.save_npz writes it
+        return _of_sparse(load_npz(source).tocsr())
     points = next((found[name] for name in (*POINTS, *found) if name in found and found[name].ndim in (1, 2)), None)
     if points is None or points.dtype.kind in "cmM":  # numbers and times of which only a part would be taken
         raise ValueError(f"none of the arrays {', '.join(found)} is a table of real numbers; call it X")
@@ -86,10 +96,14 @@ def _of_text(source: str, names: Sequence[str] = ()) -> pd.DataFrame:
     stream: Any = io.StringIO(sys.stdin.read()) if source == "-" else source
     options: dict[str, Any] = {"header": None, "dtype": str, "encoding": "utf-8-sig", "keep_default_na": False,
                                "skipinitialspace": True}
-    first, *rest = pd.read_csv(stream, sep="\x01", nrows=2, quoting=3, **options)[0].astype(str)
+    lines = pd.read_csv(stream, sep="\x01", nrows=50, quoting=3, skip_blank_lines=False,
+                        **options)[0].fillna("").astype(str).tolist()
     if source == "-":
         stream.seek(0)
+    first, *rest = [line for line in lines if line.strip() and not line.startswith("#")] or lines
     sep = max((",", ";", "\t", "|"), key=first.count)
+    options["skiprows"] = next(  # notes above the table; a header may begin with the sign of a note
+        k for k, line in enumerate(lines) if line is first or line.count(sep) == first.count(sep) > 0)
     if sep not in first and 1 < len(first.split()) == len(rest[0].split() if rest else ()):
         sep = r"\s+"
     frame = pd.read_csv(stream, sep=sep, **options)
@@ -121,7 +135,7 @@ def column(frame: pd.DataFrame, name: str, source: str) -> int:
     if name.isdecimal() and int(name) < len(names):
         return int(name)
     shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
-    close = difflib.get_close_matches(name, names, 1) or [own for own in names if own.lower() == name.lower()]
+    close = [own for own in names if own.lower() == name.lower()] or difflib.get_close_matches(name, names, 1)
     meant = f"; did you mean {close[0]!r}?" if close else ""
     raise DeclarationError(f"{source} has no column {name!r}{meant}; its columns are {shown}")
 
@@ -137,7 +151,7 @@ def fills(frame: pd.DataFrame, how: str) -> dict[str, str]:
     """Return by column what stands for missing cells: a number, or the most frequent word."""
     found = {}
     for name, own in frame.items():
-        rest = own[~_lost(own)]
+        rest = own[~lost(own)]
         values = numeric(rest)
         middle = {"zero": lambda own: 0.0, "mean": pd.Series.mean, "median": pd.Series.median}[how]
         if len(rest):
@@ -147,11 +161,14 @@ def fills(frame: pd.DataFrame, how: str) -> dict[str, str]:
 
 def filled(frame: pd.DataFrame, fill: dict[str, str]) -> pd.DataFrame:
     """Return a table whose missing cells hold what is given for their columns."""
-    return frame.apply(lambda own: own.mask(_lost(own), fill[own.name]) if own.name in fill else own)
+    return frame.apply(lambda own: own.mask(lost(own), fill[own.name]) if own.name in fill else own)
 
 
-def _lost(own: pd.Series) -> Any:
-    return own.astype(str).str.strip().str.lower().isin(MISSING)
+def lost(own: pd.Series) -> Any:
+    """Return which cells of a column hold nothing; beside words, so do not "none", "missing", "-" and "."."""
+    text = own.astype(str).str.strip().str.lower()
+    found = text.isin(MISSING)
+    return text.isin(MISSING[:8]) if numeric(own[~found]).isna().any() else found
 
 
 def numeric(own: pd.Series) -> pd.Series:
@@ -164,30 +181,30 @@ def numeric(own: pd.Series) -> pd.Series:
 
 
 def one_hot(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose columns of few words are columns of 0 and 1, one a word."""
-    words = [name for name, own in frame.items() if not numeric(own[~_lost(own)]).notna().all()
+    """Return a table whose columns of few words, one in every row, are columns of 0 and 1, one a word."""
+    words = [name for name, own in frame.items() if not lost(own).any() and numeric(own).isna().any()
              and own.nunique() <= max(20, len(frame) // 2) and not own.nunique() == len(frame) > 4]
     return pd.get_dummies(frame, columns=words, prefix_sep="=", dtype=float) if words else frame
 
 
-def numbering(frame: pd.DataFrame) -> list[str]:
-    """Return the columns that only number the rows."""
-    found = []
-    for name in frame.columns:
-        values = pd.to_numeric(frame[name], errors="coerce")
+def doubtful(frame: pd.DataFrame) -> Iterator[tuple[str, str, str]]:
+    """Yield columns that may be no features, what they seem to be, and what to do then."""
+    for at, name in enumerate(frame.columns):
+        values, word = pd.to_numeric(frame[name], errors="coerce"), name.strip().lower()
         if isinstance(values.dtype, pd.SparseDtype) or len(frame) < 5 or values.isna().any() or (values % 1).any():
             continue
-        steps = np.diff(values.to_numpy(dtype=float))
-        named = re.fullmatch(r"(unnamed.*|index|(.*[_ ]|)id|row.*|nr|no|)", name.strip().lower()) is not None
-        if np.all(steps == 1) or (values.is_unique and (named or name.endswith("Id"))):
-            found.append(name)
-    return found
+        steps, called = np.diff(values.to_numpy(dtype=float)), name or at  # a column without a name by its number
+        named = re.fullmatch(r"(unnamed.*|index|(.*[_ ]|)id|row.*|nr|no|)", word) or name.endswith("Id")
+        if (steps[0] and np.all(steps == steps[0])) or (values.is_unique and named):
+            yield name, "numbers the rows", f"--drop {called} leaves it out, --index {called} takes it for their names"
+        elif word in ("label", "class", "target", "cluster", "y") and values.nunique() <= MOST_CLASSES:
+            yield name, "is called as classes are", f"--drop {called} leaves it out, --truth {called} takes it for them"
 
 
-def numbers(frame: pd.DataFrame, source: str, known: Sequence[str] = ()) -> FloatArray:
-    """Return a frame as finite numbers (rows, columns); the first cell that is none is named.
+def numbers(frame: pd.DataFrame, source: str, known: Sequence[str] = (), advice: str = "") -> FloatArray:
+    """Return a frame as finite numbers (rows, columns); the first cell that is none is named, with advice.
 
-    Where it has features of a file, `known` are all columns of that: then what to do is said as well.
+    Where it has features of a file, `known` are all columns of that, and the advice is what to do with the column.
     """
     values = frame.apply(numeric).to_numpy(dtype=float, na_value=np.nan)
     wrong = np.argwhere(~(np.abs(values) < (TOO_LARGE if known else np.inf)))
@@ -196,7 +213,10 @@ def numbers(frame: pd.DataFrame, source: str, known: Sequence[str] = ()) -> Floa
         cell, name = frame.iat[row, at], frame.columns[at]
         shown = "an empty cell" if str(cell).strip() == "" else repr(getattr(cell, "item", lambda: cell)())
         limit = f" below {TOO_LARGE:g}" if np.isfinite(values[row, at]) else ""
-        limit += _advice(frame.iloc[:, at], str(cell), known) if known else ""
+        if known and row == 0 and frame.shape[1] > 1 and np.isnan(values[0]).all() and np.isfinite(values[1:]).any():
+            advice = ("; the first row has no number: delete it, or what stands above it where it is the header"
+                      if not lost(frame.iloc[0]).any() else "")
+        limit += advice or (_advice(frame.iloc[:, at], str(cell), known) if known else "")
         raise DeclarationError(
             f"{source}: column {name!r} holds {shown} (row {row + 1}), expected finite numbers{limit}")
     return values
@@ -204,23 +224,26 @@ def numbers(frame: pd.DataFrame, source: str, known: Sequence[str] = ()) -> Floa
 
 def _advice(own: pd.Series, cell: str, known: Sequence[str]) -> str:
     """Return what to do about a column of features that holds a cell that is no number."""
-    called, rest = own.name or list(known).index(own.name), own[~_lost(own)].astype(str).str.strip()
+    called, rest = own.name or list(known).index(own.name), own[~lost(own)].astype(str).str.strip()
     words, n = rest.nunique(), len(own)
     leave = f"leave it out with --drop {called}" if len(known) > 1 else "no other column is left as a feature"
+    if re.fullmatch(r"\d+:\S+", cell.strip()):
+        return "; if these are index:value of LIBSVM, call the file .libsvm"
     if cell.strip().lower() in MISSING:
         return f"; {leave}; --missing median fills what is missing" if len(rest) else f"; it holds nothing: {leave}"
     if numeric(rest).notna().sum() > len(rest) / 2:
         return "; most cells are numbers: mend this one" + f", or {leave}" * (len(known) > 1)
     if rest.str.fullmatch(DATE).all():
         return f"; these are dates: give numbers, as days since the first, or {leave}"
-    if rest.str.fullmatch(r"\W*[\d.,]+\W*").all():
+    if rest.str.fullmatch(r"\W*[\d.,]+(\W*|\s\w{1,4})").all():
         return f"; write numbers with a decimal point and without signs of units, or {leave}"
     if len(known) == 1:
         return f"; {leave}"
     if words == n:
         return f"; {n} different words in {n} rows: {leave}, or take it for the names of the rows with --index {called}"
     return f"; {leave}, or name it with --truth {called} if it holds the classes" + (
-        "; --one-hot makes a column of 0 and 1 of each of its words" if words <= max(20, n // 2) else "")
+        f"; --one-hot{' with --missing median' * bool(lost(own).any())} makes a column of 0 and 1 of each of its words"
+        if words <= max(20, n // 2) else "")
 
 
 def column_words(frame: pd.DataFrame, number: int, source: str) -> list[str]:
@@ -270,7 +293,7 @@ def read_kinds(source: str, n: int, names: Sequence[str] | None = None) -> tuple
     if len(wrong):
         raise DeclarationError(f"{source}: row {wrong[0] + 1} holds {kinds.iat[wrong[0]]!r} as kind, expected must or "
                                "cannot")
-    pairs = (numbers(frame.iloc[:, :2], source).astype(np.int64) if names is None
+    pairs = (numbers(frame.iloc[:, :2], source, advice=BY_INDEX).astype(np.int64) if names is None
              else _named(frame, names, source, 2))
     _require(source, pairs, ((pairs >= 0) & (pairs < n)).all(axis=1), f"points from 0 to {n - 1}")
     return pairs[is_must.to_numpy()], pairs[is_cannot.to_numpy()]
@@ -311,7 +334,7 @@ def _read_pairs(source: str) -> IntArray:
     frame = read_frame(source, "two whole numbers a row")
     if frame.shape[1] != 2:
         raise DeclarationError(f"{source} has {frame.shape[1]} columns, expected two")
-    values = numbers(frame, source)
+    values = numbers(frame, source, advice=BY_INDEX)
     _require(source, values, np.all((values == np.round(values)) & (np.abs(values) < 2.0**53), axis=1), "whole numbers")
     return values.astype(np.int64)
 
@@ -326,7 +349,7 @@ def _require(source: str, pairs: Any, right: Any, expected: str) -> None:
 def write_frame(target: str | None, frame: pd.DataFrame) -> None:
     """Write CSV to a file, or to standard output where the target is None or the file cannot be written."""
     try:
-        frame.to_csv(sys.stdout if target is None else target, index=False, lineterminator="\n")
+        frame.to_csv(sys.stdout if target in (None, "-") else target, index=False, lineterminator="\n")
     except OSError as error:
         if target is None:
             raise
@@ -341,7 +364,7 @@ def check_targets(arguments: argparse.Namespace) -> None:
     taken = [(Path(path).resolve(), "is read") for name in READ if (path := getattr(arguments, name, None)) is not None]
     for name in WRITTEN:
         target = getattr(arguments, name, None)
-        if target is None:
+        if target in (None, "-"):
             continue
         if not target.strip():
             raise DeclarationError(f"--{name} {target!r}: expected the name of a file")

@@ -30,6 +30,25 @@ _EPILOG = """exit codes:
   3    stopped early by the time limit, an iteration cap or Ctrl-C; the best labels so far are written
   130  interrupted before there were labels"""
 
+# What advice in Python is in words of the command line; a blank stands for any white space.
+_SPOKEN = (
+    (r"solution\.save\(path\), then run margindsl verify path", "--save FILE.NPZ, then run margindsl verify FILE.NPZ"),
+    (r", or a greater tol", ""), (r"md\.certify\(problem, solution\.labels\)", "margindsl certify"),
+    (r"md\.(solvers|compare)\b(\(\))?", r"margindsl \1"), (r"\bsolution\.message", "the line above"),
+    (r"(, or go| Go) on from here: solve\(warm_start=solution\)(; with checkpoint=path.*? it was)?", ""),
+    (r"md\.sizes\(y, at_least=1\)", "--balance FRACTION"), (r"\bmd\.sizes", "sizes"),
+    (r"\bat_least\b", "min_size"), (r"\bat_most\b", "max_size"), (r"\bn_clusters\b", "clusters"),
+    (r"\b(min_size|max_size|time_limit|max_iter|(?:clusters|relaxation|solver|kernel)(?==))(?:=(['\w.-]+\w'?))?",
+     lambda found: " ".join(filter(None, (f"--{found[1].replace('_', '-')}", (found[2] or "").strip("'"))))))
+
+
+def spoken(text: str) -> str:
+    """Return a message whose advice is in words of the command line."""
+    for pattern, words in _SPOKEN:
+        text = re.sub(pattern.replace(" ", r"\s+"), words, text)
+    return text
+
+
 _TRIVIAL = ("neither --balance, --known nor --cannot-link excludes the all-equal labelling; add --balance FRACTION "
             "unless one cluster is an acceptable answer")
 
@@ -75,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(end="", flush=True)
             return code
         except MarginError as error:
-            print(f"margindsl: {' '.join(str(error).split())}", file=sys.stderr)
+            print(f"margindsl: {spoken(' '.join(str(error).split()))}", file=sys.stderr)
             return FAILED
         except BrokenPipeError:
             # The reader of the pipe has gone; the flush at exit must not complain about it.
@@ -84,8 +103,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         except OSError as error:
             if error.filename is None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            target = error.filename or "to standard output"
-            print(f"margindsl: cannot write {target}: {error.strerror}", file=sys.stderr)
+            what = f"open {error.filename}" if error.filename else "write to standard output"
+            print(f"margindsl: cannot {what}: {error.strerror}", file=sys.stderr)
             return FAILED
         except KeyboardInterrupt:
             print("margindsl: interrupted before there were labels", file=sys.stderr)
@@ -109,7 +128,10 @@ class Parser(argparse.ArgumentParser):
         commands = next(action for action in self._actions if isinstance(action, argparse._SubParsersAction))
         own: Parser = commands.choices[command]
         word = rest[0].partition("=")[0].replace("_", "-")
-        own.error(f"unrecognized arguments: {' '.join(rest)}{suggestion(word, list(own._option_string_actions))}")
+        others = [name for name, other in commands.choices.items() if word in other._option_string_actions]
+        meant = (f"; {word} is an option of {', '.join(others)}" if others and command not in others else suggestion(
+            word, [name for name in own._option_string_actions if name.startswith("--")]))
+        own.error(f"unrecognized arguments: {' '.join(rest)}{meant}")
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:
@@ -198,7 +220,7 @@ def _add_columns(group: Any, use: str) -> None:
 def _add_clusters(group: Any) -> None:
     """Add the arguments of the estimator."""
     count = number(int, lambda v: v >= 2, "a whole number of at least 2, or auto")
-    group.add_argument("--clusters", type=lambda text: text if text == "auto" else count(text), default=2,
+    group.add_argument("--clusters", "-k", type=lambda text: text if text == "auto" else count(text), default=2,
                        metavar="K", help="number of clusters (default 2), or auto: the most stable one")
     for name, what in (("--min-size", "least"), ("--max-size", "most")):
         group.add_argument(name, type=SIZE, metavar="N", help=f"{what} points of a cluster, or fraction of all")
@@ -229,8 +251,8 @@ def _add_answer(group: Any) -> None:
 
 def _add_declaration(group: Any) -> None:
     """Add the arguments that declare the problem."""
-    group.add_argument("--clusters", type=number(int, lambda v: v >= 2, "a whole number of at least 2"), default=2,
-                       metavar="K", help="number of clusters (default 2)")
+    group.add_argument("--clusters", "-k", type=number(int, lambda v: v >= 2, "a whole number of at least 2"),
+                       default=2, metavar="K", help="number of clusters (default 2)")
     group.add_argument("--recipe", metavar="NAME", help="a published method instead of loss, kernel and bias; "
                        "`margindsl recipes` lists them")
     group.add_argument("--set", metavar="NAME=VALUE", type=setting, action="append", default=[],
@@ -319,8 +341,8 @@ def _put_foreign_output_aside() -> None:
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        if category.__module__.startswith("margindsl"):
-            text = _TRIVIAL if issubclass(category, TrivialityWarning) else message
+        if category.__module__.startswith("margindsl") or category.__name__ == "ConvergenceWarning":
+            text = _TRIVIAL if issubclass(category, TrivialityWarning) else spoken(str(message))
             print(f"margindsl: warning: {text}", file=sys.stderr)
 
     with warnings.catch_warnings():

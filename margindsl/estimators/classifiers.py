@@ -55,24 +55,9 @@ class Decided(ClassifierMixin, BaseEstimator):
 
 
 def calibrate(estimator: Any, X: Any, y: Any, known: IntArray, weights: FloatArray | None) -> Any:
-    """Return probabilities as a function of decision values, fitted to points whose classes are hidden in turn.
+    """Return probabilities of decision values (m, 1), or (m, k), fitted to `known` points whose classes hide in turn.
 
-    Shapes: `X` (n, d).
-
-    Parameters
-    ----------
-    estimator : classifier
-        With a `calibration` of "sigmoid" (Platt) or "isotonic", and `hide(y, weights, hidden)`, what it is fitted to
-        where the classes of some points are hidden.
-    y : (n,) array
-        Classes.
-    known : (m,) int array
-        The points whose classes are known.
-
-    Returns
-    -------
-    CalibratedClassifierCV
-        Its points are decision values (m, 1), or (m, k) of more than two classes.
+    What the estimator is fitted to where classes are hidden is its `hide(y, weights, hidden)`.
     """
     one_of("calibration", estimator.calibration, METHODS)
     classes, codes = np.unique(y[known], return_inverse=True)

@@ -21,15 +21,7 @@ NAMED = ("name the points: give a data frame with an index (pipeline.set_output(
 
 
 class PointNames:
-    """Represent what the points of one fit are called, so that links and values find their rows.
-
-    Parameters
-    ----------
-    X : points (n, d) as they were given
-    n : int
-    names : (n,) array-like or None
-        None takes the index of a data frame, else positions.
-    """
+    """Represent what n points are called: `names`, labels of a frame's index, or positions; links find rows by them."""
 
     def __init__(self, X: Any, n: int, names: Any = None) -> None:
         self.left_out, self.n = 0, n
@@ -46,10 +38,7 @@ class PointNames:
     def links(self, given: Any, word: str) -> Any:
         """Return links between names as pairs (m, 2) of rows; those to points that are not here are left out.
 
-        Parameters
-        ----------
-        given : pairs, networkx graph or square sparse matrix, or None
-            The nodes of a graph are names, and so are the row and column numbers of a matrix.
+        The nodes of a graph are names, and so are the row and column numbers of a sparse matrix.
         """
         if given is None:
             return None

@@ -108,19 +108,10 @@ def check_balance(balance: Any) -> None:
 
 def make_problem(model: str | Callable[..., md.Problem] | None, X: Any, clusters: int,
                  parameters: Mapping[str, Any] | None, shared: Mapping[str, Any]) -> md.Problem:
-    """Return the problem of a model over points X (n, d).
+    """Return the problem of a model over points X (n, d): a recipe by name, a function, or `margin_distribution`.
 
-    Parameters
-    ----------
-    model : str, callable or None
-        A recipe by name, a function ``model(X, **parameters) -> Problem``, or None for `margin_distribution`.
-    clusters : int
-        Passed on as ``clusters`` where the model takes it.
-    parameters : mapping or None
-        Keyword arguments of the model.
-    shared : mapping
-        The estimator's own `lam`, `balance`, `kernel` and `sample_weight`. Recipes take them as their `Traits`
-        say, other functions under these names; what a model has no argument for is an error, never dropped.
+    `shared` is the estimator's own `lam`, `balance`, `kernel` and `sample_weight`. Recipes take them as their `Traits`
+    say, other functions under these names; what a model has no argument for is an error, never dropped.
     """
     if model is not None and not isinstance(model, str) and not callable(model):
         raise DeclarationError(f"model={model!r}: expected the name of a recipe, a function of X, or None")
@@ -199,13 +190,7 @@ def _name(function: Any) -> str:
 
 
 def known_labels(labels: Any, codes: IntArray) -> list[Any]:
-    """Return the constraint that points with a code of at least 0 lie in that cluster.
-
-    Parameters
-    ----------
-    codes : (n,) int array
-        Clusters 0..k−1, −1 where unknown.
-    """
+    """Return the constraint that points lie in the clusters 0..k−1 of their codes (n,), −1 where unknown."""
     index = np.flatnonzero(codes >= 0)
     if not len(index):
         return []

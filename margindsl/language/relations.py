@@ -107,7 +107,8 @@ def sizes(labels: Any, at_least: Any = None, at_most: Any = None) -> Sizes:
                                "widen the bounds")
     if fewest.sum() > n or most.sum() < n:
         raise DeclarationError(
-            f"md.sizes: {n} points cannot fill clusters of {fewest.sum()} to {most.sum()} points in all")
+            f"md.sizes: {n} points cannot fill clusters of {fewest.sum()} to {most.sum()} points in all; "
+            f"{'lower at_least' if fewest.sum() > n else 'raise at_most'}")
     if group is None:
         return Sizes(labels, low, np.minimum(high, n))
     return Sizes(labels, fewest.astype(float), most.astype(float), group, written)

@@ -73,9 +73,9 @@ class Assessment:
         bound = f"{self.bound:.6g}" if np.isfinite(self.bound) else f"none, {self.answer.relaxation!r} proved none"
         lines = [f"value       {self.value:.8g}, of the labels given", f"bound       {bound}"]
         if self.violations:
-            lines += [f"not in B    {sentence}" for sentence in self.violations]
+            lines += [f"broken      {sentence}" for sentence in self.violations]
         elif np.isfinite(self.bound):
-            lines.append(f"gap         {100 * self.gap:.3g} %: no labelling in B is better by more")
+            lines += [f"gap         {100 * self.gap:.3g} %: no labelling that the constraints allow is better by more"]
         if self.better is not None:
             moved = round(len(self.labels) * (1.0 - clustering_accuracy(self.labels, self.better.labels)))
             lines.append(f"better      {self.better.value:.8g}, {moved} of {len(self.labels)} points elsewhere")
@@ -84,7 +84,7 @@ class Assessment:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return notebook.facts("Assessment of given labels", self.summary().replace("not in B", "outside").splitlines())
+        return notebook.facts("Assessment of given labels", self.summary().splitlines())
 
     def __repr__(self) -> str:
         return (f"Assessment(value={self.value:.6g}, bound={self.bound:.6g}, gap={self.gap:.3g}, "

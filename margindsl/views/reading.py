@@ -11,20 +11,10 @@ from margindsl.contract import Status
 
 @dataclass(frozen=True)
 class Reading:
-    """Represent how an answer with a gap of at most so much is read.
+    """Represent how an answer with a gap of at most so much is read, and what to do next."""
 
-    Parameters
-    ----------
-    most : float
-        The gap, relative to the value.
-    means : str
-        What it means; ``{gap}`` stands for it.
-    do : str
-        What to do next.
-    """
-
-    most: float
-    means: str
+    most: float  # relative to the value
+    means: str  # {gap} stands for the gap
     do: str
 
 

@@ -2,10 +2,12 @@
 
 import bz2
 import gzip
+import io
 import json
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array, save_npz
 
 from margindsl.cli.main import main
 
@@ -51,7 +53,12 @@ FILES = {
     "nothing.csv": table("a,b,c", [""] * 12), "dash.csv": table("a,b,c", ["-", ".", *"1234567890"]),
     "ragged.csv": table("a,b") + "1,2,3\n", "sheet.xlsx": "PK", "odd_head.csv": table("1,b"),
     "same.csv": "ada,finn\ncleo,dan\n", "numbers.csv": "0,5\n2,3\n", "kinds.csv": "ada,finn,must\nada,ben,cannot\n",
-    "odd.csv": "ada,finn,maybe\n", "typo.csv": "ada,fin\n", "known.csv": "ada,0\nben,1\n", "three.csv": "0,1,must\n"}
+    "odd.csv": "ada,finn,maybe\n", "typo.csv": "ada,fin\n", "known.csv": "ada,0\nben,1\n", "three.csv": "0,1,must\n",
+    "notes.csv": "# by hand\n\n# twice\n" + table("#a,b"), "title.csv": "Our customers,\n" + table("a,b"),
+    "hole.csv": table("a,b,colour", [*WORD[:3], "", *WORD[4:]]), "label.csv": table("a,b,label", SIDES),
+    "none.csv": table("a,b,place", ["none", "shed"] * 6), "cm.csv": table("a,b,c", [f"{k} cm" for k in range(12)]),
+    "even.csv": table("a,b,at", [k * 60 for k in range(12)]), "svm.txt": LIBSVM, "na.csv": table("a,b").replace(
+        ROWS[2], f"#N/A,{ROWS[2].split(',')[1]}")}
 
 
 @pytest.fixture
@@ -64,6 +71,7 @@ def folder(tmp_path, monkeypatch):
     for name, array in {"points": X, "single": X.astype("f4"), "whole": (100 * X).astype(int), "deep": X[None]}.items():
         np.save(tmp_path / f"{name}.npy", array)
     np.savez(tmp_path / "points.npz", X=X, y=SIDES)
+    save_npz(tmp_path / "sparse.npz", csr_array(X))
     (tmp_path / "latin.csv").write_bytes("größe,b\n1,2\n3,4\n".encode("latin-1"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -82,10 +90,14 @@ GOOD = [
     "german.csv", "comma.tsv", "bars.csv", "blanks.txt", "lines.csv", "double.csv", "flat.csv",
     "double.csv --drop a\\ (2)", "flat.csv --scale standard", "truths.csv", "trailing.csv",
     "big.csv --scale minmax", "dash.csv --missing median",
+    "notes.csv --columns #a,b", "hole.csv --one-hot --missing median", "none.csv --one-hot", "na.csv --missing zero",
+    "sparse.npz", "plain.csv -k 3", "plain.csv --append",
     "rows.csv --index 0", "text.csv --drop note", "date.csv --index when", "single.npy", "whole.npy",
     "plain.csv --clusters 3 --min-size 2 --max-size 6", "named.csv --index name --append", "unnamed.csv --drop 2"]
 WARNED = [("id.csv", "column 'Id' numbers the rows"), ("unnamed.csv", "column '' numbers the rows"),
-          ("years.csv", "the first row of years.csv holds whole numbers alone and is read as a point")]
+          ("years.csv", "the first row of years.csv holds whole numbers alone and is read as a point"),
+          ("even.csv", "column 'at' numbers"), ("label.csv", "--truth label takes it"),
+          ("plain.csv --time-limit 1e-9", "give more --time-limit\n")]
 BAD = [
     ("named.csv", 1, "column 'name' holds 'ada' (row 1)"), ("named.csv --drop nam", 1, "did you mean 'name'?"),
     ("named.csv --index Name", 1, "did you mean 'name'?"), ("holes.csv", 1, "--missing median fills"),
@@ -105,6 +117,11 @@ BAD = [
     ("plain.csv --min_size 3", 2, "did you mean --min-size?"),
     ("plain.csv --scale standart", 2, "did you mean standard?"),
     ("plain.csv --missing drop", 2, "invalid choice"), ("plain.csv --clusters two", 2, "expected a whole number"),
+    ("hole.csv --one-hot", 1, "--one-hot with --missing median"), ("cm.csv", 1, "without signs of units"),
+    ("svm.txt", 1, "call the file .libsvm"), ("title.csv", 1, "or what stands above it where it is the header"),
+    ("plain.csv --must-link same.csv", 1, "or with --index COLUMN the names"),
+    ("plain.csv -k 13", 1, ">= --clusters 13"), ("plain.csv --min-size 7", 1, "in all; lower --min-size"),
+    ("plain.csv --balance 0.1", 2, "--balance is an option of solve, compare, certify, explain"),
     ("plain.csv --group homes", 1, "no column 'homes'"), ("plain.csv --links numbers.csv", 1, "expected three")]
 
 
@@ -124,7 +141,7 @@ def test_a_file_is_clustered_and_json_is_alone(folder, capfd, line):
 
 @pytest.mark.parametrize("line, said", WARNED)
 def test_columns_that_number_the_rows_are_named(folder, capsys, line, said):
-    assert main(["cluster", *words(line)]) == 0
+    assert main(["cluster", *words(line)]) in (0, 3)
     assert said in capsys.readouterr().err
 
 
@@ -152,7 +169,8 @@ def test_answers_bear_the_names_of_the_points(folder, capsys):
 @pytest.mark.parametrize("line, new", [
     ("named.csv --drop name --scale standard", "named.csv"), ("holes.csv --missing median", "holes.csv"),
     ("colour.csv --one-hot --scale minmax --clusters 3", "colour.csv"), ("points.libsvm", "points.svm.bz2"),
-    ("bare.csv --kernel linear", "bare.csv"), ("points.npz", "points.npz")])
+    ("hole.csv --one-hot --missing median", "hole.csv"), ("bare.csv --kernel linear", "bare.csv"),
+    ("points.npz", "points.npz")])
 def test_a_saved_model_predicts_new_files(folder, capsys, line, new):
     assert main(["cluster", *words(line), "--save", "model.npz", "--output", "found.csv"]) == 0
     capsys.readouterr()
@@ -169,3 +187,17 @@ def test_a_model_says_which_column_a_new_file_lacks(folder, capsys):
     assert main(["solve", "plain.csv", "--save", "other.npz", "--balance", "0.2", "--output", "found.csv"]) == 0
     assert main(["predict", "other.npz", "plain.csv"]) == 1
     assert "`margindsl cluster --save` wrote" in capsys.readouterr().err
+
+
+def test_a_model_says_which_word_it_does_not_know(folder, capsys):
+    assert main(["cluster", "colour.csv", "--one-hot", "--save", "model.npz", "--output", "found.csv"]) == 0
+    (folder / "new.csv").write_text(FILES["colour.csv"].replace("blue", "violet"))
+    assert main(["predict", "model.npz", "new.csv"]) == 0
+    assert "holds 'violet', which the model does not know" in capsys.readouterr().err
+
+
+def test_standard_input_is_read_once(folder, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(FILES["plain.csv"]))
+    assert main(["cluster", "-", "--append", "--output", "-"]) == 0
+    found = capsys.readouterr().out.splitlines()
+    assert found[0] == "a,b,cluster" and len(found) == 13
