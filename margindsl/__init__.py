@@ -32,24 +32,13 @@ _ALIASES = {"Solver": ("margindsl.runtime", "make_solver")}
 if TYPE_CHECKING:  # what checkers and editors see
     from margindsl import estimators as estimators, metrics as metrics, recipes as recipes
     from margindsl.views import plots as plots
-    from margindsl.language import (
-        Expression as Expression, Hyperplane as Hyperplane, Labels as Labels, Minimize as Minimize,
-        Parameter as Parameter, Scalar as Scalar, by_label as by_label, cannot_link as cannot_link, count as count,
-        cvxpy_constraint as cvxpy_constraint, cvxpy_term as cvxpy_term,
-        epsilon_insensitive as epsilon_insensitive, hinge as hinge, huber as huber, logistic as logistic,
-        manifold as manifold, margin as margin, max as max, maximum as maximum, mean as mean,
-        mean_variance as mean_variance, min as min, minimum as minimum,
-        must_link as must_link, norm as norm, odm as odm, orthogonal as orthogonal,
-        plq as plq, pos as pos, sizes as sizes, sq_norm as sq_norm,
-        square as square, squared_hinge as squared_hinge, sum as sum, var as var)
+    from margindsl.language import *  # noqa: F403
     from margindsl.features import (
         Linear as Linear, Polynomial as Polynomial, Precomputed as Precomputed, RBF as RBF,
         mean_distance as mean_distance, sqrt_mean_distance as sqrt_mean_distance)
     from margindsl.features.walk import walked as walked
     from margindsl.calculus import PLQ as PLQ, ConvexFunction as ConvexFunction
-    from margindsl.selection import (
-        Stability as Stability, held_out_losses as held_out_losses, judges_of as judges_of, select as select,
-        select_clusters as select_clusters)
+    from margindsl.selection import *  # noqa: F403
     from margindsl.runtime import (
         Assessment as Assessment, Comparison as Comparison, Compiled as Compiled, Problem as Problem,
         Solution as Solution, certify as certify, compare as compare, load as load, solvers as solvers)

@@ -46,8 +46,9 @@ def test_an_unknown_attribute_is_an_attribute_error():
 def test_type_checkers_see_the_names_that_are_served():
     tree = ast.parse(Path(md.__file__).read_text(encoding="utf-8"))
     typed = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
-    seen = {alias.asname: node.module for node in ast.walk(typed) if isinstance(node, ast.ImportFrom)
-            for alias in node.names if alias.asname == alias.name}
+    seen = {name: node.module for node in ast.walk(typed) if isinstance(node, ast.ImportFrom) for alias in node.names
+            for name in (importlib.import_module(node.module).__all__ if alias.name == "*" else
+                         [alias.name] if alias.asname == alias.name else [])}
     assert set(seen) == {*md.__all__, *md._SUBPACKAGES} - {"Solver", "relaxations"}
     assert all(getattr(importlib.import_module(module), name) is getattr(md, name) for name, module in seen.items())
 
