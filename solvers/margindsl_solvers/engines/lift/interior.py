@@ -218,6 +218,13 @@ class InteriorRun(Course[Bracket]):
             return Status.INACCURATE
         E = lift.equalities
         HE = unit[:, None] * cho_solve(factor, unit[:, None] * E.T, check_finite=False)
+        schur = E @ HE
+        if not np.all(np.diag(schur) > 0):
+            return Status.INACCURATE
+        measure = 1.0 / np.sqrt(np.diag(schur))
+        inner = _factored(measure[:, None] * (0.5 * (schur + schur.T)) * measure) if len(E) else factor
+        if inner is None:
+            return Status.INACCURATE
 
         def newton(missing: Dual, missed: FloatArray) -> tuple[Dual, FloatArray]:
             """Return the change of the dual point that takes away a residual, and that of the scalars."""
@@ -228,7 +235,7 @@ class InteriorRun(Course[Bracket]):
             to_y[lift.u] += by_row[lift.u_rows, 0]
             to_y[lift.q] += by_row[lift.q_rows, 1]
             dy = unit * cho_solve(factor, unit * to_y, check_finite=False)
-            price = np.linalg.solve(E @ HE, E @ dy - missed) if len(E) else np.zeros(0)
+            price = measure * cho_solve(inner, measure * (E @ dy - missed)) if len(E) else np.zeros(0)
             dy -= HE @ price
             du, dq = lift.arguments(dy)
             ddelta = to_delta / reduced[:, 2, 2] - of_delta[:, 0] * du - of_delta[:, 1] * dq
@@ -291,7 +298,7 @@ class InteriorRun(Course[Bracket]):
         self.root, failed = dpotrf(self.now.S, lower=True)
         missed = lift.misses(y)
         if 0 < np.abs(missed).max(initial=0.0) <= CLOSE * (1.0 + np.abs(lift.costs).max()):
-            closed = self.dual._replace(y=y + HE @ np.linalg.solve(E @ HE, missed))
+            closed = self.dual._replace(y=y + HE @ (measure * cho_solve(inner, measure * missed)))
             there = lift.matrices(closed)
             root, outside = dpotrf(there.S, lower=True)
             if not outside and np.all(np.concatenate([there.signed, there.z[:, 0], determinant(there.z)]) > 0):
