@@ -90,7 +90,8 @@ if not TYPE_CHECKING:  # a checker sees no attributes that are none
             value = points[name].load()
         else:
             hint = importlib.import_module("margindsl.language.entries").HINTS.get(name, "")
-            raise AttributeError(f"module 'margindsl' has no attribute {name!r}{hint and '; ' + hint}")
+            raise AttributeError(f"module 'margindsl' has no attribute {name!r}{hint and '; ' + hint}", name=name,
+                                 obj=importlib.import_module(__name__))
         globals()[name] = value
         return value
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+import inspect
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 
 class MarginError(Exception):
@@ -105,6 +106,19 @@ def one_of(kind: str, name: Any, known: Collection[str]) -> Any:
     if not isinstance(name, str) or name not in known:
         raise UnknownNameError(kind, name, known)
     return name
+
+
+class Called:
+    """Refuse arguments of other names before an object is made; `meant` says what those of other libraries are here."""
+
+    meant: ClassVar[Mapping[str, str]] = {}
+
+    def __new__(cls, *given: Any, **named: Any) -> Self:
+        known = {name: one.kind for name, one in inspect.signature(cls.__init__).parameters.items() if name != "self"}
+        for name in named:
+            if name not in known and inspect.Parameter.VAR_KEYWORD not in known.values():
+                raise UnknownNameError(f"argument of {cls.__name__}", name, known, cls.meant.get(name, ""))
+        return super().__new__(cls)
 
 
 class NotInstalledError(MarginError, ImportError):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from margindsl.errors import DeclarationError, UnknownNameError, one_of
+from margindsl.errors import Called, DeclarationError, UnknownNameError, one_of
 from margindsl.features.distances import inner_products, squared_distances, squared_norms
 from margindsl.features.points import Owned, Points, check_points
 from margindsl.features.width import Width, check_width, find_width, given
@@ -20,7 +20,7 @@ from margindsl.typing import FloatArray
 METHODS = ("auto", "cholesky", "nystrom")
 
 
-class Kernel(ABC):
+class Kernel(Called, ABC):
     """Give inner products k(x, z) = <phi(x), phi(z)> of implicit features.
 
     Attributes
@@ -69,12 +69,6 @@ class Kernel(ABC):
             Where the points, or a function that is called, do not fit.
         """
         return self
-
-    def __new__(cls, *args: Any, **options: Any) -> Kernel:
-        if "gamma" in options and "width" in cls.__dataclass_fields__:  # type: ignore[attr-defined]
-            raise DeclarationError("RBF(gamma=): write RBF(width), of exp(-|x - z|^2 / (2 width^2)): the width is "
-                                   "1 / sqrt(2 * gamma)")
-        return super().__new__(cls)
 
     def describe(self) -> str:
         """Return the kernel's name and parameters in a few words."""
@@ -157,6 +151,9 @@ class RBF(Kernel):
     [[0.3679]]
     """
 
+    meant: ClassVar = {"gamma": "The width of exp(-|x - z|^2 / (2 width^2)) is 1 / sqrt(2 * gamma).",
+             **dict.fromkeys(("sigma", "length_scale", "bandwidth"), "Write md.RBF(width).")}
+
     width: Width = "median"
     _: KW_ONLY
     method: str = "auto"
@@ -211,6 +208,8 @@ class Polynomial(Kernel):
     >>> Polynomial(degree=2).matrix(np.ones((1, 2)), np.ones((1, 2))).tolist()
     [[9.0]]
     """
+
+    meant: ClassVar = {"coef0": "Write offset=.", "gamma": "Write scale=."}
 
     degree: int = 3
     offset: float = 1.0

@@ -112,12 +112,6 @@ def frozen(values: Any) -> np.ndarray:
     return array
 
 
-def refuse_names(given: dict[str, Any], meant: dict[str, str], what: str) -> None:
-    """Raise on arguments of other names, saying what is meant by those of other libraries."""
-    for name in given:
-        raise DeclarationError(f"{what}({name}=): no such argument; {meant.get(name, f'see help(md.{what})')}")
-
-
 def constant_value(expression: Any) -> Any:
     """Return the present value of a constant formula, a float or an (m,) array."""
     with np.errstate(all="ignore"):
@@ -139,7 +133,7 @@ def fix_once(owner: Any, name: str, value: Any) -> None:
     object.__setattr__(owner, name, value)
 
 
-ANSWERS = ("value", "status", "bound", "gap")
+ANSWERS = ("value", "status", "bound", "gap", "w", "weights", "coef_", "labels", "labels_")
 RULES_HELD = ("is_dcp", "is_qp", "is_convex", "is_concave", "curvature")
 
 _OWN = "give your own loss with md.plq or a subclass of md.ConvexFunction"
@@ -158,7 +152,10 @@ HINTS: dict[str, str] = {
     **dict.fromkeys(("sqrt", "power", "cbrt", "float_power"), f"Write x**2 or abs(x), or {_OWN}."),
     "multiply": "Write a * b.", "Variable": "Declare md.Labels(n), md.Hyperplane(X) and md.Scalar().",
     "Maximize": "Write md.Minimize of the negative.", "neg": "Write md.pos(-x).", "abs": "Write abs(x).",
-    "scalene": "Write two md.pos."}
+    "scalene": "Write two md.pos.", "ramp": "Write md.minimum(md.hinge(g), cap).",
+    **dict.fromkeys(("CLARABEL", "ECOS", "HIGHS", "OSQP", "SCS", "MOSEK", "GUROBI"), "Name a solver: solver='scs'."),
+    **dict.fromkeys(("MarginClusterer", "ODMClassifier", "SemiSupervisedODM", "MaximumMarginEmbedding"),
+                    "It is in md.estimators.")}
 
 
 class Unanswered:

@@ -166,6 +166,9 @@ class Expression(Unanswered):
     def __rtruediv__(self, other: Any) -> Expression:
         return divide(as_expression(other), self)
 
+    def __rpow__(self, base: Any) -> Expression:
+        raise GrammarError(f"{base}**{show(self, 90)}", "expressions are no exponents", HINTS["exp"])
+
     def __pow__(self, exponent: Any) -> Expression:
         power = exponent if is_number(exponent) else None
         if power == 1:
@@ -244,6 +247,11 @@ class Constraint(ABC):
         raise GrammarError(
             self.text(), "a constraint has no truth value (chained comparisons and `and` ask for one)",
             "Write two constraints, a <= md.sum(y) and md.sum(y) <= b, as separate entries of the list.")
+
+    def __and__(self, other: Any) -> bool:
+        return bool(self)
+
+    __or__ = __and__
 
 
 class Constant(Expression):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
-from margindsl.errors import DeclarationError
+from margindsl.errors import Called, DeclarationError
 from margindsl.language import grammar
 from margindsl.language.constraints import Constraint
 from margindsl.language.entries import Unanswered, fix_once
@@ -45,8 +45,10 @@ class Minimize:
             return rf"$\min \; {self.expression.latex()}$"
 
 
-class Formulation(Unanswered):
+class Formulation(Called, Unanswered):
     """Represent an objective with constraints; immutable but for the values of its parameters."""
+
+    meant: ClassVar = {"subject_to": "Write constraints=."}
 
     def __init__(self, objective: Minimize, constraints: Iterable[Constraint] | None = None) -> None:
         if not isinstance(objective, Minimize):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Iterator
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from margindsl.errors import DeclarationError, GrammarError
+from margindsl.errors import Called, DeclarationError, GrammarError
 from margindsl.features.kernels import as_kernel
 from margindsl.features.points import Owned, check_points, column_names
 from margindsl.labelset import Names
-from margindsl.language.entries import read_flag, refuse_names
+from margindsl.language.entries import read_flag
 from margindsl.language.expressions import (
     COMPARED,
     Constant,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from margindsl.features import Kernel
 
 
-class Labels(Named):
+class Labels(Called, Named):
     """Declare the unknown labelling: y ∈ {−1, +1}^n, or one of k clusters a point.
 
     Parameters
@@ -57,8 +57,9 @@ class Labels(Named):
     y[0] == y[2]
     """
 
-    def __init__(self, n: int, clusters: int = 2, name: str = "y", **other: Any) -> None:
-        refuse_names(other, dict.fromkeys(("k", "n_clusters", "K"), "write md.Labels(n, clusters=k)"), "Labels")
+    meant: ClassVar = dict.fromkeys(("k", "K", "n_clusters", "n_labels"), "Write md.Labels(n, clusters=k).")
+
+    def __init__(self, n: int, clusters: int = 2, name: str = "y") -> None:
         self.n = _count(n, "Labels(n)")
         self.clusters = _count(clusters, "Labels(clusters=)")
         if self.clusters > self.n:
@@ -72,7 +73,7 @@ class Labels(Named):
         return Names(self.clusters)
 
 
-class Hyperplane(Named):
+class Hyperplane(Called, Named):
     """Declare the decision values f_i = ⟨w, φ(x_i)⟩ (+ b) at n points.
 
     Parameters
@@ -97,11 +98,11 @@ class Hyperplane(Named):
         is not one of the three values, or centre is neither True nor False.
     """
 
+    meant: ClassVar = {"center": "Write centre=.", "gamma": "Write kernel=md.RBF(width).", "intercept": "Write bias=.",
+             "fit_intercept": "Write bias=."}
+
     def __init__(self, X: Any, kernel: KernelName | Kernel | Callable[[Any, Any], Any] | list[Any] = "linear",
-                 bias: Bias = False, *, centre: bool = True,
-                 name: str = "f", **other: Any) -> None:
-        refuse_names(other, {"center": "write centre=", "gamma": "write kernel=md.RBF(width)",
-                             "intercept": "write bias=", "fit_intercept": "write bias="}, "Hyperplane")
+                 bias: Bias = False, *, centre: bool = True, name: str = "f") -> None:
         penalised = isinstance(bias, str) and bias in ("penalised", "penalized")
         if not (penalised or isinstance(bias, (bool, np.bool_))):
             raise DeclarationError(
@@ -314,7 +315,8 @@ def _is(expression: Expression, kind: type) -> bool:
 
 def _count(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 2:
-        raise DeclarationError(f"{name}: given {value!r}, expected an integer of at least 2")
+        found = f"an array of shape {value.shape}" if getattr(value, "shape", ()) else repr(value)
+        raise DeclarationError(f"{name}: given {found}, expected an integer of at least 2")
     return int(value)
 
 
