@@ -66,16 +66,17 @@ class Alternating(LocalRelaxation):
 
     def run(self, run: Run) -> Outcome:
         ends: list[IntArray] = []
-        status, message = Status.CONVERGED, ""
+        status, message, capped = Status.CONVERGED, "", False
         for labels in self.starts(run):
             end, status, message = self._descend(run, labels)
+            capped |= status is Status.ITERATION_LIMIT
             if end is None and status in (Status.TIME_LIMIT, Status.INTERRUPTED):
                 end = run.fit(labels)
             if end is not None:
                 ends.append(end.labels)
             if run.stopped or not status.has_answer:
                 break
-        return self.finish(run, ends, status, message)
+        return self.finish(run, ends, Status.ITERATION_LIMIT if capped and status.has_answer else status, message)
 
     def _descend(self, run: Run, labels: IntArray) -> tuple[Answer | None, Status, str]:
         fit: Answer | None = None
@@ -108,4 +109,5 @@ class Alternating(LocalRelaxation):
                 if accuracy <= run.budget.tol:
                     break
                 accuracy, labels = run.budget.tol, fit.labels
-        return fit, Status.CONVERGED, ""
+        capped = fit is not None and fit.raw.status is Status.ITERATION_LIMIT
+        return fit, Status.ITERATION_LIMIT if capped else Status.CONVERGED, ""

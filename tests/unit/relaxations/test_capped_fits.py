@@ -15,4 +15,5 @@ def test_the_cap_of_the_fits_is_the_status(relaxation, solver, most):
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 20 * md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 20])
     once = relaxation(restarts=1, polish="none")
     assert problem.solve(once, md.Solver(solver, max_iter=most), random_state=0).status == "iteration_limit"
+    assert problem.solve(relaxation(), solver, max_iter=most, random_state=0).status == "iteration_limit"
     assert problem.solve(once, solver, random_state=0).status == "converged"
