@@ -256,7 +256,7 @@ class Branching:
             raw = run.solve(form, start, tol=tol, cutoff=self.ceiling, max_iter=most)
             if "V" in raw.variables:
                 solved = self._better(solved, z, *bounds.repaired(z, {**raw.variables, "inner": inner}))
-            if raw.status is not Status.ITERATION_LIMIT and "V" in raw.variables:
+            if raw.status not in (Status.ITERATION_LIMIT, Status.INACCURATE) and "V" in raw.variables:
                 break
             start = None
         if "V" not in raw.variables:
