@@ -12,9 +12,13 @@ import matplotlib
 from matplotlib import pyplot as plt
 
 ROOT = Path(__file__).parents[1]
-STYLE = ("<style>svg{color:#1a1a1a;--paper:#fff;--muted:#666;background:var(--paper)}@media (prefers-color-scheme:dark)"
-         "{svg{color:#e8e8e6;--paper:#14181e;--muted:#b3b3ae}}</style>")
-COLOURS = (("#000000", "currentColor"), ("#666666", "var(--muted)"), ("#ffffff", "var(--paper)"))
+LIGHT = {"paper": "#fff", "muted": "#666", "one": "#d55e00", "two": "#0072b2", "kept": "#2ca02c", "broken": "#d62728"}
+DARK = dict(zip(LIGHT, ("#14181e", "#b3b3ae", "#ff9a52", "#56b4e9", "#5fd35f", "#ff6b6b")))
+STYLE = ("<style>svg{{color:#1a1a1a;{}background:var(--paper)}}@media (prefers-color-scheme:dark)"
+         "{{svg{{color:#e8e8e6;{}}}}}</style>")
+STYLE = STYLE.format(*("".join(f"--{name}:{colour};" for name, colour in theme.items()) for theme in (LIGHT, DARK)))
+COLOURS = (("#000000", "currentColor"), ("#666666", "var(--muted)"), ("#ffffff", "var(--paper)"),
+           *((colour, f"var(--{name})") for name, colour in LIGHT.items() if len(colour) == 7))
 
 matplotlib.use("svg")
 matplotlib.rc("svg", fonttype="path", hashsalt="readme")
