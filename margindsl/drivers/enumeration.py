@@ -51,16 +51,19 @@ def enumerate_labels(run: Run, tol: float = 1e-9, most: int = 200_000) -> Enumer
         index = int(np.argmin(bounds))
         if bounds[index] >= target:
             break
-        fit = run.fit(labellings[index], fits[nearest[index]] if fits else None, tol / 10, cutoff=target)
-        u = project_duals(run.program.losses, np.asarray(fit.raw["u"]))
         before = bounds[index]
-        proved = pool_bounds(run.program, u[None, :], labellings)
-        nearest[proved > bounds] = len(pool)
-        bounds = np.maximum(bounds, proved)
-        pool.append(u)
-        fits.append(fit)
-        if not bounds[index] > before or bounds[index] < min(target, fit.value - 10 * tol * abs(fit.value)):
-            bounds[index] = max(bounds[index], before)
+        for cutoff in (target, np.inf):  # a dual point may be worth less once it pays for scalars
+            fit = run.fit(labellings[index], fits[nearest[index]] if fits else None, tol / 10, cutoff=cutoff)
+            u = project_duals(run.program.losses, np.asarray(fit.raw["u"]))
+            proved = pool_bounds(run.program, u[None, :], labellings)
+            nearest[proved > bounds] = len(pool)
+            bounds = np.fmax(bounds, proved)
+            pool.append(u)
+            fits.append(fit)
+            if short := bounds[index] < min(target, fit.value - 10 * tol * abs(fit.value)):
+                continue
+            break
+        if short or not bounds[index] > before:
             status = Status.INACCURATE
             if bounds[index] == before:
                 break

@@ -221,7 +221,10 @@ class Run:
             return known.fit
         form = self.program.fix_labels(labels)
         budget = self.budget.replace(tol=tol, max_iter=None, callback=None, cutoff=cutoff)
-        raw = self.session(form, self.fixed_solver).solve(form, budget, start.raw if start else None, is_judged=False)
+        session = self.session(form, self.fixed_solver)
+        raw = session.solve(form, budget, start.raw if start else None, is_judged=False)
+        if raw.status is Status.INACCURATE and start is not None:  # multipliers of other labels may lead astray
+            raw = session.solve(form, budget, is_judged=False)
         self.solved, self.spent = self.solved + 1, self.spent + self.add_work(FIT_STEP * (raw.iterations + 1))
         if raw.status in LATE and not raw.has_answer and self.late_solver is not None:
             raw = self.session(form, self.late_solver).solve(form, budget, is_judged=False)

@@ -163,8 +163,8 @@ class ClusterForm(LabelledForm):
         """Return (u, τ) that pay for the scalars and level a free bias: a bound takes up the rest, else flows do.
 
         The u are flows from the clusters of points to others. Those from p to q times 1 + z_p − z_q leave nothing over
-        where z solves a Laplacian system. Rows at a limit of the domain of the conjugates keep their sums, their flows
-        go between the others; where that does not do, all are divided by the largest such factor.
+        where z solves a Laplacian system. Rows at a limit of the domain of the conjugates, and those that pay for scalars,
+        keep their sums, their flows go between the others; where that does not do, all are divided by the largest such factor.
         """
         u = self.balanced(u)
         if not self.free_bias:
@@ -177,6 +177,7 @@ class ClusterForm(LabelledForm):
             return u, tau.ravel()
         lower, upper = dual_limits(self.parts.falling)
         near = 1e-9 * np.abs(u).sum(axis=1)  # from a limit: what an equality was missed by moves no row further
+        alone = ~np.any(self.parts.falling.coupling, axis=1)
 
         def within(u: FloatArray) -> FloatArray:
             u = np.maximum(u, 0.0)
@@ -189,7 +190,7 @@ class ClusterForm(LabelledForm):
         moved = within(u)
         for _ in range(3):
             sums = moved.sum(axis=1)
-            inside = ((lower + near < sums) & (sums < upper - near))[:, None]
+            inside = ((lower + near < sums) & (sums < upper - near) & alone)[:, None]
             moved = within(self._flowing(moved, inside, self.codes @ self.bias_terms(moved, tau).sum(axis=0)))
         if self.dual_error(moved, tau) <= 32 * EPS:  # a proof is judged by the rounding of its sums
             return moved, tau

@@ -245,8 +245,11 @@ class FixedLabelForm(LabelledForm):
 
     def dual_error(self, u: FloatArray, tau: FloatArray | None = None) -> float:
         """Return the largest violation of the dual's equalities (shared scalars, free bias), relative to its terms."""
-        terms = self.bias_terms(u, tau)
-        return max(self.losses.scalar_residual(u), greatest_ratio(terms.sum(axis=0), np.abs(terms).sum(axis=0)))
+        terms, losses = self.bias_terms(u, tau), self.losses
+        size = np.abs(terms).sum(axis=0)
+        if len(terms):  # rows of one point may cancel
+            size = np.maximum(size, np.abs(losses.slopes * u) @ np.abs(self.own)[losses.points])
+        return max(losses.scalar_residual(u), greatest_ratio(terms.sum(axis=0), size))
 
     def projected(self, u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return (u, τ) in their domains with Σ b u = q and, with a free bias, Σ ũ_i c(y_i) = Hᵀτ."""

@@ -456,7 +456,8 @@ class Proof(SimpleNamespace):
             one, a = self.singer and u.shape[1] > 1, u * self.slopes[:, None]
             u, met = gathered(self.points, a, self.n), (Z < 0)[:, B.component[self.points[a.any(axis=1)]]]
             own = np.vstack([np.eye(k) if one else self.codes, np.zeros(len(self.codes.T))])[Z]
-            force, gain, N, v = tau @ self.pairs, np.zeros(len(Z)), Z.shape[1], u.sum(axis=1)
+            force, gain, N, v, far = tau @ self.pairs, np.zeros(len(Z)), Z.shape[1], u.sum(axis=1), gathered(
+                self.points, np.abs(a), self.n).sum(axis=1)
             fair = not (a < 0).any() | (own * gathered(B.component, u != 0, N)).any() if one else v * self.singer >= 0
             need(np.all(fair) and self.kind == "cases" and not met.any(), "a dual point uses open labels")
             # A point weighs v times its code, which is its component's times its sign, or v own - u.
@@ -464,7 +465,7 @@ class Proof(SimpleNamespace):
             H, sizes = ((np.tensordot(a, gathered(B.component, w[:, None] * b, N), (1, 0)) - c.T @ b - d.T @ e).reshape(
                 -1, b.shape[1]) for a, w, b, c, d, e in (
                     (own, B.sign * v, self.columns, others, force, self.sums),
-                    (abs(own), abs(v), self.magnitudes, -abs(others), -abs(force), self.sizes)))
+                    (abs(own), far, self.magnitudes, -abs(others), -abs(force), self.sizes)))
             if self.held >= 0 and not np.any(eta * self.sums[:, -1]):  # nothing but its limits holds the bias
                 gain = np.max(H[:, -1:] * self.limits, axis=1) + self.rate * sizes[:, -1] * np.abs(self.limits).max()
                 H[:, -1] = sizes[:, -1] = 0.0

@@ -141,11 +141,10 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     form = solved.fix_labels(fit.labels)
 
     # 1. A proof that the labels contradict is withdrawn: in the units of the solve, where nothing large was added.
-    certificate = found.certificate
+    certificate, (size, noise) = found.certificate, solved.size(fit)
+    noise += EPS * form.negligible  # of a value that is zero exactly
     if certificate is not None:
         reached = solved.value_at(fit.labels, fit.w, fit.bias, fit.scalars)
-        size, noise = solved.size(fit)
-        noise += EPS * form.negligible  # of a value that is zero exactly
         if not np.isfinite(sound_bound(certificate.bound, reached, size, noise)):
             certificate = None
 
@@ -157,6 +156,7 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     least = None if relaxation.bound == "none" else least_proof(program)
     proof = strongest(answer.certificate, least)
     bound = -np.inf if proof is None else min(program.to_user(proof.bound), value)
+    value = bound if value - bound <= solved.scale * noise else value  # a gap of rounding alone is none
     estimate = min(solved.to_user(found.estimate), value)  # NaN stays
     judge, source, w = program, program.source, program.weights(answer.w)
     if getattr(source, "capped", None) is not None and not source.rows.priced and (
