@@ -163,8 +163,8 @@ class ClusterForm(LabelledForm):
         """Return (u, τ) that pay for the scalars and level a free bias: a bound takes up the rest, else flows do.
 
         The u are flows from the clusters of points to others. Those from p to q times 1 + z_p − z_q leave nothing over
-        where z solves a Laplacian system. Rows at a limit of the domain of the conjugates, and those that pay for scalars,
-        keep their sums, their flows go between the others; where that does not do, all are divided by the largest such factor.
+        where z solves a Laplacian system. Rows at a limit of the domain of the conjugates, and those that pay for
+        scalars, keep their sums, their flows go between the others; else all are divided by the largest such factor.
         """
         u = self.balanced(u)
         if not self.free_bias:
