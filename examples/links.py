@@ -22,4 +22,4 @@ for axes, (claim, answer) in zip(plt.subplots(1, 2, figsize=(9, 3.4), layout="co
     answer.plot("boundary", ax=axes).legend(loc=(0.65, 0.54), fontsize="small")
     axes.set_title(claim, fontsize="medium")
     axes.plot(*X[[49, 0, 50, 99]].T, color="tab:green" if answer is solution else "tab:red")
-assert k[0] != k[49] and k[50] != k[99] and k[0] == k[50] and solution.gap < 0.01 and abs(solution.labels @ strip) == 100
+assert k[0] != k[49] and k[50] != k[99] and k[0] == k[50] and solution.gap < .01 and abs(solution.labels @ strip) == 100
