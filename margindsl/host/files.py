@@ -31,17 +31,7 @@ class BrokenArchiveError(ValueError):
 
 
 def write_archive(path: str | Path, kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-    """Write a header and arrays, in the place of what was there, atomically.
-
-    Parameters
-    ----------
-    kind : str
-        What the file is; `read_archive` asks for it.
-    header : mapping
-        What JSON can hold.
-    arrays : mapping of str to array
-        Of numbers, truth values or text.
-    """
+    """Write a header, of what JSON can hold, and arrays, in the place of what was there, atomically."""
     text = json.dumps({"kind": kind, "header": dict(header)}).encode()
     with written_whole(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as parts:
         parts.writestr(_HEADER, text)

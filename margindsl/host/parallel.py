@@ -20,18 +20,8 @@ def share_out(function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], ke
     """Call a function for every task, and hand each answer over as soon as it is there.
 
     With one job, and with None where no `joblib.parallel_config` says otherwise, tasks run in turn in this thread and
-    joblib is not loaded. Answers do not depend on where tasks run, as long as each draws its own random numbers.
-
-    Parameters
-    ----------
-    function : callable
-        Of a module, or one that cloudpickle takes.
-    tasks : sequence of tuples
-        Its arguments.
-    keep : callable
-        Called in this thread with the number of a task and its answer, in the order in which they finish.
-    n_jobs : int or None
-        As in scikit-learn: None is one unless `joblib.parallel_config` says otherwise, −1 all processors.
+    joblib is not loaded. Answers do not depend on where tasks run, as long as each draws its own random numbers. `keep`
+    is called in this thread with the number of a task and its answer, in the order in which they finish.
     """
     _check(n_jobs)
     pool = _pool(n_jobs) if len(tasks) > 1 else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 import logging
 import math
 import shutil
@@ -83,6 +84,16 @@ class Screen:
 
         class Line(tqdm):
             monitor_interval = 0  # no further thread
+
+        if not (widget or stream.isatty()):  # a notebook without widgets: one output, empty at the end
+            shown, stream, handles = importlib.import_module("IPython.display").display, io.StringIO(), list[Any]()
+
+            def display(line: Any, msg: str | None = None, pos: int | None = None) -> None:
+                text = {"text/plain": str(line) if msg is None else msg}
+                handles[0].update(text, raw=True) if handles else handles.append(
+                    shown(text, raw=True, display_id=True))
+
+            Line.display = display
 
         Line.set_lock(threading.RLock())
         first = self.tasks[0]

@@ -58,15 +58,8 @@ _COUNTS = _Counts()
 
 @contextmanager
 def small_work_threads(work: int) -> Iterator[None]:
-    """Limit BLAS to one thread while the products inside are small; afterwards there are as many as before.
+    """Limit BLAS to one thread while the products inside, of so many multiply-adds, are small; then undo it.
 
-    Parameters
-    ----------
-    work : int
-        Multiply-adds of a typical matrix product inside.
-
-    Notes
-    -----
     On two cores a solve of a few hundred points took up to ten times longer with two threads than with one. Solves may
     overlap in threads of Python: the numbers of before the first are back once no small one runs.
     """

@@ -285,17 +285,7 @@ def mapped(features: Any, weights: FloatArray) -> tuple[Any, FloatArray]:
 
 def first_other(features: FeatureOperator, weights: FloatArray, bias: FloatArray | float,
                 decision: FloatArray) -> int | None:
-    """Return the first point to which features and weights give another decision value, None when there is none.
-
-    Shapes: `weights` (r,), `bias` (k,).
-
-    Parameters
-    ----------
-    features : FeatureOperator
-        As many points as decision values, of the rank of the weights.
-    decision : (n,) or (n, k) float array
-        The values features · weights + bias once had.
-    """
+    """Return the first point at which features · weights + bias differ from its decision value; None without one."""
     decision = np.asarray(decision, dtype=float)
     finite = np.isfinite(decision)
     if not np.any(finite):

@@ -187,33 +187,28 @@ class Problem(Formulation):
 
     def solve(self, relaxation: RelaxationChoice = None, solver: SolverChoice = None,
               **options: Unpack[SolveArguments]) -> Solution:
-        """Solve the problem.
+        """Find labels that keep the constraints, their value and, where the relaxation has one, a certified bound.
 
         Parameters
         ----------
         relaxation : str or Relaxation, optional
-            By name ("sdp", "minimax", "cccp", "alternating", "exact", "supervised", "auto") or as an object
-            with options, such as ``md.SDP(rounding=50)``.
+            Such as "exact" or ``md.SDP(rounding=50)``; `md.relaxations()` lists them, "auto" chooses.
         solver : str or Solver, optional
-            By name or as ``md.Solver(name, option=...)``. Where none is given, the relaxation chooses one, and the
-            next one of its order takes over where that fails; `Solution.message` says so.
+            Such as ``md.Solver("scs", eps=1e-5)``; the relaxation's own where none is given, or its next if that fails.
         **options
-            `tol`, `time_limit`, `max_iter`, `warm_start`, `random_state`, `verbose`, `callback`, `checkpoint`: see
-            `margindsl.runtime.options.SolveOptions`.
+            `tol`, `time_limit` (seconds), `max_iter`, `warm_start`, `random_state`, `verbose`, `callback`,
+            `checkpoint`: see `margindsl.runtime.options.SolveOptions`.
 
         Returns
         -------
         Solution
-            Labels in B with their recomputed value and, where the relaxation gives one, a certified bound. After
-            Ctrl-C, a time limit or a callback's request, those of the best labels so far, or of a start.
+            After Ctrl-C, a time limit or a callback's request of the best labels so far, or of a start.
 
         Raises
         ------
-        RefusalError, UnknownNameError, NotInstalledError, ContradictionError, InfeasibleError, SolverError
-        TimeLimitError
-            If the time limit is up before any labelling in B is known.
-        DeclarationError
-            If an option has no such value.
+        DeclarationError, RefusalError, UnknownNameError, NotInstalledError, ContradictionError, InfeasibleError
+        SolverError, TimeLimitError
+            If the solvers fail, or time is up before any labels that keep the constraints are known.
         KeyboardInterrupt
             If Ctrl-C comes while the problem is compiled.
         """

@@ -150,6 +150,29 @@ def test_a_notebook_has_one_widget_that_is_hidden_at_the_end(at_once, monkeypatc
     assert widget.n == widget.total == 3 and columns is None and "|{bar}|" in shown
 
 
+def test_a_notebook_without_widgets_has_one_output_that_is_empty_at_the_end(at_once, monkeypatch):
+    outputs = []
+
+    class Handle:
+        def update(self, data, raw):
+            outputs[-1].append(data["text/plain"])
+
+    def display(data, raw, display_id):
+        outputs.append([data["text/plain"]])
+        return Handle()
+
+    stream = io.StringIO()
+    monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(display=display))
+    monkeypatch.setattr(progress.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(progress, "is_watched", lambda: True)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress.task("path", 3) as work:
+        work.step()
+        while not any("path 1/3" in text for own in outputs for text in own):
+            threading.Event().wait(0.01)
+    assert len(outputs) == 1 and outputs[0][-1] == "" and stream.getvalue() == ""
+
+
 def test_what_a_notebook_shows_of_lists_and_proofs_is_short():
     problem, _ = problem_of()
     proof = problem.solve("sdp", random_state=0).certificate
