@@ -344,7 +344,7 @@ def _counts(size: Any, n: int, word: str) -> Any:
 
 def _codes(labels: ArrayLike | None, n: int, clusters: int) -> IntArray:
     if labels is None:
-        return np.full(n, -1)
+        return np.broadcast_to(-1, n)
     expected = f"expected ({n},) integers from -1 (unknown) to {clusters - 1}"
     codes = np.asarray(labels, dtype=object)
     codes = np.where(pd.isna(codes), -1, codes)

@@ -45,7 +45,7 @@ class Components:
 
     def at_points(self, z: IntArray) -> IntArray:
         """Return the labels (..., n) of component labels (..., N), open where they are."""
-        return self.turned(z[..., self.component], self.sign)
+        return self.turned(z if self.count == self.n else z[..., self.component], self.sign)
 
     def turned(self, labels: IntArray, sign: IntArray) -> IntArray:
         """Return the other one of two labels where signs are negative."""

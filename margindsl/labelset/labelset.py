@@ -77,7 +77,7 @@ class LabelSet(Constraints):
             i, q = wrong[0].tolist()
             raise DeclarationError(f"gain is {table[i, q]} at point {i} in cluster {q}; expected finite numbers.")
         check()
-        table = self.by_components(table.astype(float))
+        table = self.by_components(np.asarray(table, dtype=float))
         member = None if table.any() or self.bounds or self.parts else self.member
         return self.at_points(maximise(self, table) if member is None else member)
 

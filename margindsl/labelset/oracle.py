@@ -24,7 +24,8 @@ def maximise(labels: Constraints, gain: FloatArray) -> IntArray:
     """
     if not labels.allowed.any(axis=1).all():
         raise _unpresolved()
-    masked, order = np.where(labels.allowed, gain, -np.inf), labels.names.order
+    order = labels.names.order
+    masked = gain if labels.allowed.all() else np.where(labels.allowed, gain, -np.inf)
     z = order[np.argmax(masked[:, order], axis=1)]
     if labels.parts:
         return _in_groups(labels, masked, z)

@@ -66,7 +66,7 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
     must, cannot = read_pairs(must, n, "must-link"), read_pairs(cannot, n, "cannot-link")
     (points, given), limits = read_known(known, n, names), read_sizes(sizes, n, clusters)
     sums = read_bounds(list(bounds or ()), n)
-    component, sign, apart = np.arange(n), np.ones(n, dtype=np.intp), cannot
+    component, sign, apart = np.arange(n), np.broadcast_to(np.intp(1), n), cannot
     if len(must) or len(cannot):  # networkx is loaded where there are links
         from margindsl.labelset.links import link_components
 

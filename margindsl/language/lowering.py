@@ -447,7 +447,7 @@ def _term(function: Any, argument: Affine, weights: FloatArray, points: IntArray
     m = len(weights)
 
     def column(c: Any) -> FloatArray:
-        return np.array(np.broadcast_to(c, (m,)), dtype=float)
+        return np.broadcast_to(np.asarray(c, dtype=float), (m,))  # of one number no entry takes memory
 
     coupling = np.zeros((m, len(scalars)))
     column_of = {s: k for k, s in enumerate(scalars)}  # list.index would compare with ==, which declares
@@ -471,6 +471,8 @@ def _join(terms: Iterable[LossTerm]) -> list[LossTerm]:
 
 
 def _concatenate(family: list[LossTerm]) -> LossTerm:
+    if len(family) == 1 and np.all(np.diff(family[0].points) >= 0):
+        return family[0]
     fields = {name: np.concatenate([getattr(t, name) for t in family])
               for name in ("points", "weights", "slopes", "shifts", "coupling")}
     if any(t.bare is not None for t in family):

@@ -42,7 +42,7 @@ class Variable:
             array = np.array(given, dtype=None)
             if array.dtype.kind == "c" or masked:
                 raise TypeError
-            array = array.astype(float, order="K")
+            array = array.astype(float, order="K", copy=False)
         except (TypeError, ValueError, OverflowError):
             raise DeclarationError(f"{name} holds something other than real numbers") from None
         if len(array.shape) != len(self.shape) or any(

@@ -194,7 +194,7 @@ class FixedLabelForm(LabelledForm):
     @frozen_property
     def own(self) -> FloatArray:
         """Return the codes (n, q) of the points' labels."""
-        return np.asarray(self.codes[self.labels])
+        return self.rows.own
 
     @frozen_property
     def rows(self) -> CodedRows:

@@ -357,11 +357,11 @@ class Losses:
 
     def cluster_costs(self, table: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
         """Return the (n, k) losses of every point in every cluster, from its margins there (n, k)."""
-        found = []
+        found = np.empty(table.shape)
         for label, margins in enumerate(table.T):
-            own = self.with_labels(np.full(self.n, 2.0 * label - 1))
-            found.append(np.bincount(self.points, own.row_losses(own.arguments(margins, scalars)), self.n))
-        return np.stack(found, axis=1)
+            own = self.with_labels(np.broadcast_to(2.0 * label - 1, self.n))
+            found[:, label] = np.bincount(self.points, own.row_losses(own.arguments(margins, scalars)), self.n)
+        return found
 
     def rescaled(self, factor: float) -> Losses:
         """Return the same losses with every weight and scalar cost times a positive factor."""

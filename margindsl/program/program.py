@@ -244,7 +244,8 @@ class MarginProgram:
 
     def gains(self, decision: FloatArray, scalars: FloatArray | None = None) -> FloatArray:
         """Return what the best labels at fixed decision values maximise: minus the losses (n, k) in every cluster."""
-        return -self.losses.cluster_costs(self.kind.margin_table(decision), scalars)
+        costs = self.losses.cluster_costs(self.kind.margin_table(decision), scalars)
+        return np.negative(costs, out=costs)
 
     def margins(self, labels: IntArray, decision: FloatArray) -> FloatArray:
         """Return the (n,) margins of labels at decision values (n, k)."""
