@@ -1,9 +1,9 @@
 """Planted outliers: area under the curve of margins, isolation forests and local outlier factors, by kind.
 
-Run ``python tests/bench/bench_outliers.py [--data PATH ...] [--points 300] [--share 0.05] [--quick] [--json FILE]``. Sets are
-those of `bench_quality`, and clouds of three to six clusters. "between" are means of two points of different classes, "box"
-is uniform over the range of every column, "columns" takes each column from another point, "far" is three times a point.
-"Flagged" is the share of outliers, and of others, in `outliers_`.
+Run ``python tests/bench/bench_outliers.py [--data PATH ...] [--points 300] [--share 0.05] [--quick] [--json FILE]``.
+Sets are those of `bench_quality`, and clouds of three to six clusters. "between" are means of two points of different
+classes, "box" is uniform over the range of every column, "columns" takes each column from another point, "far" is three
+times a point. "Flagged" is the share of outliers, and of others, in `outliers_`.
 """
 
 from __future__ import annotations

@@ -112,8 +112,9 @@ def main() -> None:
                         found[method, share][name, k].append(float("nan"))
                     seconds[method] += time.process_time() - began
     if options.json:
-        options.json.write_text(json.dumps({f"{method} {share} {name}": values for (method, share), cells in found.items()
-                                            for (name, _), values in cells.items()}), encoding="utf-8")
+        rows = {f"{method} {share} {name}": values for (method, share), cells in found.items()
+                for (name, _), values in cells.items()}
+        options.json.write_text(json.dumps(rows), encoding="utf-8")
     methods = list(dict.fromkeys(method for method, _ in found))
     own = found[methods[0], SHARES[options.what][0]]
     for title, keys in {"all": list(own), "two classes": [key for key in own if key[1] == 2],
