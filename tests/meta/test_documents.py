@@ -236,9 +236,10 @@ def test_cvxpy_is_imported_by_the_conic_bridge_alone():
     assert importers == {"conic"}
 
 
-def test_changelog_has_the_present_version():
+def test_changelog_has_the_present_version_and_is_short():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    assert f"\n## {version}" in (ROOT / "docs" / "changelog.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "changelog.md").read_text(encoding="utf-8")
+    assert f"\n## {version}" in text and all(len(part.split()) <= 600 for part in text.split("\n## "))
 
 
 @pytest.mark.parametrize("recipe", md.recipes.__all__)
