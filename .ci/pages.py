@@ -1,7 +1,8 @@
 """Count what is wrong with the pages: ``python .ci/pages.py SITE [--pages N]``, SITE being what sphinx-build wrote.
 
 Blocks that print and show nothing (or show what is stale), words, private words and dead links; and, where Chromium is
-installed, texts of too little contrast (WCAG 2, level AA) and errors of the console, in light and in dark.
+installed, texts of too little contrast (WCAG 2, level AA), errors of the console and pages wider than the window, in
+light, in dark and as narrow as a window of it can be.
 """
 
 import argparse
@@ -20,7 +21,8 @@ from meta import outputs  # noqa: E402
 
 MADE = ("_static", "_sources", "_downloads", "_images")
 CHROMIUM = ("--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--log-level=0",
-            "--virtual-time-budget=3000", "--dump-dom", "--window-size=1280,2000")
+            "--virtual-time-budget=3000", "--dump-dom")
+LOOKS = {"light": (1280, 1), "dark": (1280, 0), "narrow": (500, 1)}  # width and preferred scheme
 PALE = """<script>addEventListener("load", () => setTimeout(() => {
 const ink = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
 const rgba = colour => { ink.clearRect(0, 0, 1, 1); ink.fillStyle = colour; ink.fillRect(0, 0, 1, 1);
@@ -43,28 +45,30 @@ for (const node of document.querySelectorAll("body *")) {
   if (ratio < (size >= 24 || (size >= 18.66 && style.fontWeight >= 700) ? 3 : 4.5))
     found.add(`${ratio.toFixed(2)} ${node.tagName.toLowerCase()}.${node.className} ${text.slice(0, 30)}`);
 }
-document.body.insertAdjacentHTML("beforeend", "<pre id=pale></pre>");
+const wide = document.documentElement.scrollWidth - innerWidth;
+document.body.insertAdjacentHTML("beforeend", `<pre id=wide>${wide}</pre><pre id=pale></pre>`);
 document.getElementById("pale").textContent = [...found].join("\\n");
 }, 300));</script>"""
 
 
-def seen(browser, page, dark):
-    """Return the texts of a page that are too pale, and what the console says is an error."""
+def seen(browser, page, width, scheme):
+    """Return the texts of a page that are too pale, what the console says is an error, and what is too wide."""
     copy = page.with_name(f"_seen_{page.name}")
     copy.write_text(page.read_text(encoding="utf-8").replace("</body>", f"{PALE}</body>"), encoding="utf-8")
     try:
         with tempfile.TemporaryDirectory() as home:
             done = subprocess.run(
-                [browser, *CHROMIUM, f"--blink-settings=preferredColorScheme={int(not dark)}",
+                [browser, *CHROMIUM, f"--blink-settings=preferredColorScheme={scheme}", f"--window-size={width},2000",
                  f"--user-data-dir={home}", copy.resolve().as_uri()], capture_output=True, text=True, timeout=120)
     finally:
         copy.unlink()
     pale = re.search(r'<pre id="pale">(.*?)</pre>', done.stdout, re.DOTALL)
     if pale is None:
-        return [], ["the page was not seen"]
+        return [], ["the page was not seen"], []
     errors = [line for line in done.stderr.splitlines()  # the theme writes what it chose there, too
               if "CONSOLE" in line and re.search(r"uncaught|error|fail|refused|denied", line, re.IGNORECASE)]
-    return pale[1].splitlines(), errors
+    wide = int(re.search(r'<pre id="wide">(.*?)</pre>', done.stdout)[1])
+    return pale[1].splitlines(), errors, [f"by {wide} pixels"] if wide > 0 else []
 
 
 def main():
@@ -88,9 +92,9 @@ def main():
     if browser is None:
         print("no Chromium here: contrast and console are not looked at")
     else:
-        looks = [(page, dark, *seen(browser, page, dark)) for page in pages for dark in (False, True)]
-        for name, at in (("texts of too little contrast", 2), ("errors of the console", 3)):
-            figures[name] = [f"{look[0].relative_to(options.site)} {'dark' if look[1] else 'light'}: {one}"
+        looks = [(page, name, *seen(browser, page, *look)) for page in pages for name, look in LOOKS.items()]
+        for name, at in (("texts of too little contrast", 2), ("errors of the console", 3), ("too wide", 4)):
+            figures[name] = [f"{look[0].relative_to(options.site)} {look[1]}: {one}"
                              for look in looks for one in look[at]]
     for name, places in figures.items():
         print(f"{name:30} {len(places)}")
