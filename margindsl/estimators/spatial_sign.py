@@ -64,10 +64,13 @@ class SpatialSign(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if not 0 <= self.radius < np.inf:
             raise DeclarationError(f"radius={self.radius!r}: expected a finite number of at least 0")
         X = self._read(X, reset=True)
-        if issparse(X):
-            self.location_, deviations = np.zeros(X.shape[1]), np.sqrt(X.multiply(X).mean(axis=0))
-        else:
-            self.location_, deviations = (np.asarray(x, dtype=float) for x in (X.mean(axis=0), X.std(axis=0)))
+        with np.errstate(over="ignore"):
+            if issparse(X):
+                self.location_, deviations = np.zeros(X.shape[1]), np.sqrt(X.multiply(X).mean(axis=0))
+            else:
+                self.location_, deviations = (np.asarray(x, dtype=float) for x in (X.mean(axis=0), X.std(axis=0)))
+        if not np.isfinite(deviations).all():
+            raise DeclarationError("X: the squares of its entries are no numbers; standardise the columns")
         self.scale_ = np.full(deviations.shape, np.inf)
         np.multiply(self.deviations, deviations, where=deviations > 0, out=self.scale_)
         self.centre_ = np.zeros(X.shape[1])

@@ -38,6 +38,12 @@ def test_coefficients_are_those_of_the_decision_values(make, change):
     np.testing.assert_allclose(again, decision, rtol=1e-7, atol=1e-9 * np.abs(decision).max() + noise)
 
 
+def test_values_whose_squares_are_no_numbers_are_refused():
+    for model in (MarginClusterer(), ODMClassifier()):
+        with pytest.raises(DeclarationError, match="[Ss]tandardise the columns"):
+            model.fit(X * 1e200, Y)
+
+
 def test_what_lies_under_a_mask_is_not_read():
     masked = np.ma.array(X.copy(), mask=False)
     masked[0, 0] = np.ma.masked
