@@ -19,6 +19,7 @@ SOLVES, FIRST = 60, 3  # problems of a fit, and those that only reweight; 5 to 1
 EXACT = 1e-15  # accuracy of a problem: duals have the root of it
 LEAST = 0.01  # weight of a block beside the greatest, as a part of the accuracy
 INSIDE = 1e-10  # relative distance of duals from the end of the domain of an unsquared norm
+FREE = 1e3  # of the weights of blocks, at which norms cost next to nothing: duals are well inside
 
 
 class _Closed(Exception):
@@ -41,7 +42,7 @@ def reweighted(form: FixedLabelForm, budget: Budget, start: RawSolution | None,
     phi, q = form.features.toarray(), form.width
     inner = budget.replace(tol=max(EXACT, (0.01 * budget.tol) ** 2), cutoff=np.inf, callback=None)
     best: dict[str, Any] = {"value": np.inf, "dual": -np.inf, "raw": None, "variables": {}, "solves": 0, "passes": 0,
-                            "start": start}
+                            "start": start, "inside": (None, None, np.inf)}
     least = max(LEAST * budget.tol, 1e-12)
     trace: list[tuple[float, float, float]] = []
 
@@ -70,9 +71,16 @@ def reweighted(form: FixedLabelForm, budget: Budget, start: RawSolution | None,
         V = root[:, None] * (V if Q is None else Q @ V)
         u, tau = np.asarray(raw["u"]), raw.get("tau")
         h = np.sqrt(gauge.squares(form.unpack(form.dual_direction(u, tau))).sum(axis=1)[:-1])
-        if not gauge.is_squared and h.max() > e and not form.losses.scalars.count:
-            shrunk = (1.0 - INSIDE) * e / h.max()
-            u, tau = shrunk * u, None if tau is None else shrunk * tau
+        if not gauge.is_squared:
+            if not len(trace) and not form.losses.scalars.count:  # zero is a dual point
+                best["inside"] = 0.0 * u, 0.0 if tau is None else 0.0 * tau, 0.0
+            inner_u, inner_tau, innermost = best["inside"]
+            if h.max() < innermost:
+                best["inside"] = u, tau, h.max()
+            elif h.max() > e > innermost:
+                share = max((1.0 - INSIDE) * e - innermost, 0.0) / (h.max() - innermost)
+                u = inner_u + share * (u - inner_u)
+                tau = None if tau is None else inner_tau + share * (tau - inner_tau)
         (bias, scalars), w = form.plane(raw.variables), V.T.ravel()
         value, dual = form.objective(w, bias, scalars), form.dual_objective(u, tau)
         if value < best["value"]:
@@ -103,6 +111,8 @@ def reweighted(form: FixedLabelForm, budget: Budget, start: RawSolution | None,
             if not t.sum() > 0:
                 break
             x = t / (c * t.sum() + e)
+        if not gauge.is_squared and best["inside"][2] > e:
+            at(np.full(B, FREE * x.sum()))
         unit, scale = float(x.sum()) / B, max(abs(best["value"]), form.negligible)
         most = 1.0 / c if c else np.inf
 
