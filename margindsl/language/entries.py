@@ -133,7 +133,7 @@ def fix_once(owner: Any, name: str, value: Any) -> None:
     object.__setattr__(owner, name, value)
 
 
-ANSWERS = ("value", "status", "bound", "gap", "w", "weights", "coef_", "labels", "labels_")
+ANSWERS = ("value", "status", "bound", "gap", "w", "weights", "coef_", "labels", "labels_", "solve")
 RULES_HELD = ("is_dcp", "is_qp", "is_convex", "is_concave", "curvature")
 
 _OWN = "give your own loss with md.plq or a subclass of md.ConvexFunction"
@@ -153,6 +153,7 @@ HINTS: dict[str, str] = {
     "multiply": "Write a * b.", "Variable": "Declare md.Labels(n), md.Hyperplane(X) and md.Scalar().",
     "Maximize": "Write md.Minimize of the negative.", "neg": "Write md.pos(-x).", "abs": "Write abs(x).",
     "scalene": "Write two md.pos.", "ramp": "Write md.minimum(md.hinge(g), cap).",
+    "explain": "Write problem.compile().explain().",
     **dict.fromkeys(("CLARABEL", "ECOS", "HIGHS", "OSQP", "SCS", "MOSEK", "GUROBI"), "Name a solver: solver='scs'."),
     **dict.fromkeys(("MarginClusterer", "ODMClassifier", "SemiSupervisedODM", "MaximumMarginEmbedding"),
                     "It is in md.estimators.")}

@@ -18,7 +18,7 @@ from margindsl.language.symbols import Parameter, Scalar
 SHOWN = 72  # characters of an objective in one line
 
 
-class Minimize:
+class Minimize(Unanswered):
     """Declare that an expression is minimised.
 
     Parameters

@@ -322,8 +322,7 @@ def _count(value: Any, name: str) -> int:
 
 def _own_points(X: Any, kernel: Any) -> tuple[Owned, ...]:
     """Return the kernel matrix, where there is one, and the points, owned; the last one has a row a point."""
-    if isinstance(kernel, (list, tuple)):
-        as_kernel(kernel)
+    as_kernel(kernel)
     matrix = getattr(kernel, "owned", None)
     if X is None and matrix is None:
         raise DeclarationError("Hyperplane(X=None) needs kernel=md.Precomputed(K)")
