@@ -192,12 +192,15 @@ def predict(arguments: argparse.Namespace) -> int:
     seen = X if table["view"] is None else SpatialSign.of_measures(table["view"]).transform(X)
     decision = solution.decision_function(seen).reshape(len(frame), -1)
     clusters = Names(solution.clusters).read(solution.predict(seen))
+    if arguments.json:
+        print_json({"clusters": clusters, "decision": decision})
     if arguments.append:
-        write_frame(arguments.output, frame.assign(cluster=clusters))
+        found = frame.assign(cluster=clusters)
     else:
         found = decided(decision, None if arguments.index is None else column_words(
             frame, column(frame, arguments.index, arguments.data), arguments.data))
         found.insert(1, "cluster", clusters)
+    if not arguments.json or arguments.output is not None:
         write_frame(arguments.output, found)
     return 0
 

@@ -192,6 +192,7 @@ def build_parser() -> Parser:
     new.add_argument("--index", metavar="COLUMN", help="column of names of the points")
     new.add_argument("--append", action="store_true", help="write the whole table, a column cluster after the others")
     new.add_argument("--output", metavar="FILE.CSV", help="where the clusters go; default stdout")
+    new.add_argument("--json", action="store_true", help="clusters and decision values as one JSON object on stdout")
     page = command("report", "write one HTML page about a saved solution")
     page.add_argument("file", metavar="FILE", help="a .npz file that Solution.save or `solve --save` wrote")
     page.add_argument("--output", metavar="FILE.HTML", help="where the page goes; default beside the file")

@@ -176,6 +176,8 @@ def test_a_saved_model_predicts_new_files(folder, capsys, line, new):
     capsys.readouterr()
     assert main(["predict", "model.npz", new]) == 0
     predicted = [row.split(",")[1] for row in capsys.readouterr().out.splitlines()]
+    assert main(["predict", "model.npz", new, "--json"]) == 0
+    assert ["cluster", *map(str, json.loads(capsys.readouterr().out)["clusters"])] == predicted
     assert predicted == [row.split(",")[1] for row in (folder / "found.csv").read_text().splitlines()]
 
 
