@@ -27,6 +27,7 @@ from margindsl.host.clock import Progress as Progress
 from margindsl.program.forms import Form
 from margindsl.typing import FloatArray
 
+DEFAULT_TOL = 1e-6  # of a solve; local methods give who asks for less accuracy their time
 OF_SOLVE = ("tol", "time_limit", "max_iter", "warm_start", "random_state", "verbose", "callback", "checkpoint")
 
 

@@ -28,7 +28,7 @@ TRIES = 4  # at a start, of which some end at the same labels
 LARGEST_METRIC = 1000  # features in which links choose directions
 METRIC_RIDGE = 0.3  # in mean variances: with links of a tenth of the points there are about as many as features
 START_RIDGE = 0.15  # of regressions, where ½‖w‖² against losses (1 − γ)² has .5; .05 and .5 do as well, 1.5 does not
-START_ROUNDS, LARGEST_START = 30, 20_000  # points up to which their products are small work
+START_ROUNDS, LARGEST_START = 30, 10_000_000  # points up to which their products are small work
 FIRST_TOL = 1e-3  # of fits on the way to a first answer
 IN_HAND = 0.6  # of the allowance after a stop, in which the labels in hand are fitted
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Offer, Refusal, Status
+from margindsl.contract import DEFAULT_TOL, Offer, Refusal, Status
 from margindsl.drivers.alternation import ROUGH, best_labels
 from margindsl.drivers.run import Run
 from margindsl.labelset import presolve
@@ -91,6 +91,7 @@ class Alternating(LocalRelaxation):
                 fit = run.adopt(program.fix_labels(labels), replace(raw, status=Status.TIME_LIMIT, variables=found))
                 labels = best_labels(run, fit)
         accuracy = max(run.budget.tol, ROUGH)  # which moves most labels as the exact fits do
+        least = run.budget.tol if run.budget.tol > DEFAULT_TOL else 1e-10  # fall of the value below which rounds end
         for iteration in range(self.rounds):
             run.current = labels
             form = run.program.fix_labels(labels)
@@ -100,12 +101,12 @@ class Alternating(LocalRelaxation):
             new = run.adopt(form, raw)
             run.current = None
             stop = run.record("alternating", iteration, new.value)
-            lower = fit is None or new.value < fit.value - 1e-10 * abs(fit.value)
-            fit = new if lower or fit is None else fit
+            falls = fit is None or new.value < fit.value - least * abs(fit.value)
+            fit = new if fit is None or new.value < fit.value - 1e-10 * abs(fit.value) else fit
             labels = best_labels(run, fit)
             if stop or run.stopped:
                 break
-            if not lower or np.array_equal(labels, fit.labels):
+            if not falls or np.array_equal(labels, fit.labels):
                 if accuracy <= run.budget.tol:
                     break
                 accuracy, labels = run.budget.tol, fit.labels

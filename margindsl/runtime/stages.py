@@ -11,7 +11,8 @@ import numpy as np
 
 from margindsl.calculus.accuracy import EPS, relative_gap
 from margindsl.calculus.capped import Capped
-from margindsl.contract import Budget, RawSolution, Status
+from margindsl.contract import DEFAULT_TOL, Budget, RawSolution, Status
+from margindsl.drivers.alternation import best_labels
 from margindsl.drivers.guard import unanswered
 from margindsl.drivers.rounding import polish, round_directions, round_vectors
 from margindsl.drivers.run import Run
@@ -31,7 +32,7 @@ from margindsl.runtime.solution import Scalars, Solution
 from margindsl.typing import FloatArray, IntArray
 
 EVALUATION_SOLVER = "newton"
-EVALUATION_TOL, DEFAULT_TOL = 1e-10, 1e-6
+EVALUATION_TOL = 1e-10
 WIDER = 1.25  # how much further apart than they are ends of hulls may be, so that many points share one
 MOST_WIDE = 1e3  # times the ends of other hulls that the furthest are
 MOST_NAMINGS = 5  # clusters up to which every way to name them is tried, 120 of them
@@ -120,9 +121,11 @@ def evaluate(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
     labels = (known.labels if known is not None else found.candidates[0] if found.candidates else
               any_labels.nearest(run.starts[0]) if run.starts else any_labels.any_member())
     try:
-        rough = relaxation.bound == "none" and run.budget.tol > DEFAULT_TOL  # who asks for less accuracy gets time
+        rough = relaxation.bound == "none" and run.budget.tol > DEFAULT_TOL
         with run.finishing(EVALUATED):
             fit = run.apart().fit(labels, known, tol=run.budget.tol if rough else EVALUATION_TOL)
+        if rough and np.any((best := best_labels(run, fit)) != fit.labels):  # those that it predicts are no worse
+            fit = replace(fit, labels=best, value=run.program.value_at(best, fit.w, fit.bias, fit.scalars))
         kept = known is not None and run.budget.expired and known.value < fit.value
         return replace(found, answer=known if kept else fit)
     except Cancelled as end:
