@@ -16,7 +16,7 @@ X, truth = scale(X)[::4], np.where(classes[::4] == 1, 1, -1)
 y, f = md.Labels(len(X)), md.Hyperplane(X)
 problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.odm(y * f, 0.4, 0.2))),
                      [y[np.arange(len(X))] == truth], relaxation="supervised")
-answers = [problem.solve(solver=name) for name in ("newton", "lbfgs", "clarabel", "scs", "osqp")]
+answers = [problem.solve(solver=name) for name in ("newton", "lbfgs", "clarabel", "ecos", "scs", "osqp")]
 plt.bar([answer.solver for answer in answers], [max(answer.gap, 1e-16) for answer in answers])
 plt.yscale("log")
 plt.ylabel("certified gap")

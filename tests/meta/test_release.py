@@ -29,7 +29,7 @@ def test_the_conda_recipe_needs_what_the_package_needs():
     listed = dict(re.findall(r"- ([\w-]+) >=(.+)", run))
     assert listed.pop("python") == PROJECT["requires-python"].removeprefix(">=")
     listed["cvxpy"] = listed.pop("cvxpy-base")  # cvxpy without the solvers that are listed beside it
-    assert listed == NEEDED
+    assert listed == {name: floor.partition(";")[0] for name, floor in NEEDED.items()}
 
 
 def test_the_table_of_licences_has_every_dependency():
