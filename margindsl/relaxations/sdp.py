@@ -43,7 +43,8 @@ CUT = 500  # components up to which "auto" cuts
 SOON = 100  # components up to which the lift and its cuts take a few seconds: 1 to 5, of 200 of them 2 to 20
 A_ROUND, MULTIPLIERS = 4, 2000  # cuts that a round adds a component, and multipliers from which on it adds fewer
 LEAST_RISE, A_STEP = 1e-3, 1e-3  # of the bound by a round, and a step of a thousand multipliers (a tenth of a second)
-HELD, FIRM = 1e-3, 1e-2  # least γ of a cut that is kept, relative to bound and slack, and where digits are missing
+HELD, LIGHT = 1e-3, 5e-5  # least γ of a cut that is kept, relative to bound and slack, of many and of few
+FIRM = 1e-2  # the same where digits are missing
 FAINT = 1e-3  # least weight of a block: duals of the lift know of those that labels do not choose
 BESIDE = 0.2  # of the time left, of a lift beside another relaxation
 LARGEST_MATRIX = 10_000_000  # numbers of label vectors that are kept for the label matrix
@@ -266,7 +267,8 @@ class SDP(Relaxation):
                 continue
 
             # 4. The cuts that bind, and the violated ones
-            used = form.cuts.equal | (price > HELD)
+            few = np.argsort(np.argsort(-price)) < INTERIOR - form.multipliers + form.cuts.count  # a step costs little
+            used = form.cuts.equal | (price > np.where(few, LIGHT, HELD))
             kept = form.cuts.take(np.flatnonzero(used))
             form = replace(form, cuts=kept.joined(violated))  # the kept ones stay first
             gamma = np.append(gamma[used], np.zeros(form.cuts.count - kept.count))
