@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from margindsl.drivers.alternation import ROUGH, alternate, continue_weights, descend, weight_factors
 from margindsl.drivers.moves import block_moves, candidate_moves, labelling_key, regroupings
 from margindsl.drivers.run import Run
@@ -18,6 +20,7 @@ LARGEST_STORED = 5_000_000  # the same for features on disk, sparse or in Dask
 REHEATS = (0.1, 0.01)  # factors of the loss weight to go back to
 LARGEST_ESCAPES = 20
 MEANS, FRESH, ANEW = 5, 30, "anew"  # new starts: k-means runs, random members of B; under what they are noted
+TILTS, TILTED = (0.3, 0.6, 1.0, 2.0), 100  # lengths of random tilts beside a hyperplane's, and how many may fail
 ESCAPE_CEILING = 4.0  # times the value, above which small moves after an escape are not worth their time
 
 
@@ -120,16 +123,23 @@ def _escape(run: Run, fit: Answer, rounds: int, tries: int, tol: float, blocks: 
 
 def _escapes(run: Run, fit: Answer, blocks: int, tol: float) -> Iterator[IntArray]:
     """Yield labellings of B to go on from: reheated ones, large moves, and once where descents from new starts end."""
-    for start in REHEATS:
-        yield continue_weights(run, fit.labels, weight_factors(2, start), tol).labels
-    if run.program.clusters == 2:
-        yield from block_moves(run, fit, blocks)
-    else:
+    program, size = run.program, float(np.linalg.norm(fit.w))
+    if program.clusters > 2:
+        for start in REHEATS:
+            yield continue_weights(run, fit.labels, weight_factors(2, start), tol).labels
         yield from regroupings(run, fit, 2 * blocks)
-        if ANEW not in run.exhausted:
-            run.exhausted.add(ANEW)
-            starts = [*starting_labels(run, MEANS, "kmeans"), *run.program.labels.sample(run.rng, FRESH)]
-            yield from lowest_ends(run, starts, 2 * blocks)
+    if ANEW not in run.exhausted:
+        run.exhausted.add(ANEW)
+        starts = [*starting_labels(run, MEANS, "kmeans"), *program.labels.sample(run.rng, FRESH)]
+        yield from lowest_ends(run, starts, 2 * blocks)
+    for length in run.rng.choice(TILTS, TILTED):  # hyperplanes tilted anywhere
+        w = run.rng.standard_normal(np.shape(fit.w))
+        decision = program.fix_labels(fit.labels).outputs(fit.w + (length * size / np.linalg.norm(w)) * w, fit.bias)
+        yield program.labels.maximise(program.gains(decision, fit.scalars))
+    if program.clusters == 2:
+        for start in REHEATS:
+            yield continue_weights(run, fit.labels, weight_factors(2, start), tol).labels
+        yield from block_moves(run, fit, blocks)
 
 
 def lowest_ends(run: Run, starts: list[IntArray], keep: int) -> list[IntArray]:
