@@ -14,6 +14,7 @@ import numpy as np
 
 from margindsl.calculus.accuracy import EPS
 from margindsl.contract import Budget, Progress, RawSolution, Solver, Status
+from margindsl.drivers.apart import Apart
 from margindsl.drivers.checkpoint import Checkpoint, State
 from margindsl.drivers.guard import Guarded, refuse_impossible, unanswered
 from margindsl.errors import CalculusError
@@ -156,6 +157,7 @@ class Run:
         self._own: dict[Hashable, Guarded] = {}
         self.exhausted: set[Hashable] = set()  # where a local search has ended: descents that come by end there too
         self._known: dict[bytes, _Known] = {}
+        self._apart: dict[Any, Any] = {}  # features without columns of pairs
 
     def apart(self) -> Run:
         """Return another run of the same program that leaves the best labels and the history of this one alone."""
@@ -190,12 +192,21 @@ class Run:
               solver: Solver | None = None, **limits: Any) -> RawSolution:
         """Solve a form with the main solver, its compile and solve seconds booked; with other limits of the budget."""
         budget = self.budget.replace(tol=self.budget.tol if tol is None else tol, callback=self._callback(), **limits)
-        raw = self.session(form, solver).solve(form, budget, start)
+        raw = self._answer(form, solver, budget, start)
         for stage, seconds in raw.seconds.items():
             self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
         self.add_work((FIT_STEP if hasattr(form, "labelling") else STEP) * (raw.iterations + 1))
         refuse_impossible(form, raw.status)
         return raw
+
+    def _answer(self, form: Form, solver: Solver | None, budget: Budget, start: RawSolution | None = None,
+                is_judged: bool = True) -> RawSolution:
+        apart = Apart.of(form, self._apart)
+        if apart is None:
+            return self.session(form, solver).solve(form, budget, start, is_judged=is_judged)
+        own = budget.replace(cutoff=budget.cutoff - apart.value)
+        raw = self.session(apart.form, solver).solve(apart.form, own, apart.start(start), is_judged=is_judged)
+        return apart.whole(raw)
 
     def known(self) -> float:
         """Return the value of the best labels, infinity before there are any."""
@@ -221,10 +232,9 @@ class Run:
             return known.fit
         form = self.program.fix_labels(labels)
         budget = self.budget.replace(tol=tol, max_iter=None, callback=None, cutoff=cutoff)
-        session = self.session(form, self.fixed_solver)
-        raw = session.solve(form, budget, start.raw if start else None, is_judged=False)
+        raw = self._answer(form, self.fixed_solver, budget, start.raw if start else None, is_judged=False)
         if raw.status is Status.INACCURATE and start is not None:  # multipliers of other labels may lead astray
-            raw = session.solve(form, budget, is_judged=False)
+            raw = self._answer(form, self.fixed_solver, budget, is_judged=False)
         self.solved, self.spent = self.solved + 1, self.spent + self.add_work(FIT_STEP * (raw.iterations + 1))
         if raw.status in LATE and not raw.has_answer and self.late_solver is not None:
             raw = self.session(form, self.late_solver).solve(form, budget, is_judged=False)

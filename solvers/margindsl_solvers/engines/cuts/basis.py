@@ -52,10 +52,7 @@ class Basis:
         after the features have been freed of the span, so that all coefficients are re-optimised (Eq. 48).
         All points are scored once, and the best ones at every choice.
 
-        Parameters
-        ----------
-        target : (r, q) float array
-            The columns of Ψ.
+        `target` (r, q): the columns of Ψ.
         """
         return self._extended(target, count, self._promising(self.residual(target), WIDE * count))
 

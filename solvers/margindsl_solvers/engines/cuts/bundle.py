@@ -48,10 +48,7 @@ class Bundle:
     def enter(self, x: FloatArray, points: list[FloatArray], box: float = 0.0) -> None:
         """Begin at a point, with cuts there and at other points.
 
-        Parameters
-        ----------
-        box : float
-            A bound the bias and the scalars are known to need.
+        `box`: a bound the bias and the scalars are known to need.
         """
         # Where losses have no weight, nothing but the origin has no gap.
         self.best = self.model.inside(x if self.model.form.negligible else np.zeros_like(x))

@@ -141,12 +141,7 @@ def solve_master(model: Rows, bounds: Bounds, gradients: FloatArray, offsets: Fl
 
     Shapes: `gradients` (K, r + border), `offsets` (K,).
 
-    Parameters
-    ----------
-    box : float
-        Bound on the bias and the scalars, which a few cuts need not hold.
-    accuracy : float
-        Accuracy of the value.
+    `box`: bound on the bias and the scalars, which a few cuts need not hold; `accuracy`: accuracy of the value.
     """
     r, k, count, held = model.rank, model.border, len(offsets), len(bounds.limits)
     low, high = np.full(k, -box), np.full(k, box)

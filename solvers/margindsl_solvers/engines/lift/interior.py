@@ -86,10 +86,7 @@ class InteriorRun(Course[Bracket]):
     def _judge(self, left: float) -> Status | None:
         """Book the bound of the dual point, and a value that the optimum of the lift exceeds by the error at most.
 
-        Parameters
-        ----------
-        left : float
-            The part of the primal residual that the step should have left.
+        `left`: the part of the primal residual that the step should have left.
         """
         lift, y, delta = self.lift, self.dual.y, self.dual.delta
         # 1. with u = 0 labels pay their prices whatever the weights are: as they are multiples of themselves, not less
@@ -441,10 +438,7 @@ def moved(start: Iterate, lift: LiftArrays) -> Iterate:
 def solve_interior(form: LiftForm, budget: Budget, reached: Reached | None = None) -> RawSolution:
     """Solve a lift; features of more columns than points are taken in an orthonormal basis of their span.
 
-    Parameters
-    ----------
-    reached : Reached or None
-        Where a solve of a form with other cuts ended, or with fewer components decided.
+    `reached`: where a solve of a form with other cuts ended, or with fewer components decided.
     """
     features, sigma, basis = form.features.toarray(), form.sigma, None
     if form.free_bias:

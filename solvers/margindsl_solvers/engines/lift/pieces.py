@@ -47,14 +47,8 @@ class Pieces:
                   reach: float, falling: BoolArray, domain: FloatArray | None = None) -> Pieces:
         """Return the pieces of c_r ρ_r(x + d_r) by row.
 
-        Parameters
-        ----------
-        reach : float
-            How far from zero losses that are not piecewise quadratic are followed.
-        falling : (m,) bool array
-            The rows that enter by the falling part of their loss alone.
-        domain : (m, 2) float array, optional
-            Ends of x.
+        `reach`: how far from zero losses that are not piecewise quadratic are followed; `falling` (m,): the rows that
+        enter by the falling part of their loss alone; `domain` (m, 2): ends of x.
         """
         tables = [(part.start + np.flatnonzero(falling[part] == falls),
                    quadratics(term.loss.split()[0] if falls else term.loss, reach))

@@ -313,12 +313,8 @@ def majorise(form: ClusterForm, budget: Budget, start: RawSolution | None, solve
     Every solve lowers the majorant and the majorant touches the objective, so that the objective never rises.
     The answer is a stationary point, not always the lowest.
 
-    Parameters
-    ----------
-    budget : Budget
-        Its tolerance is the relative gap of the last solve, and the relative decrease at which the majorants stop.
-    solve : callable
-        (convex form, budget, start) -> RawSolution.
+    `budget`: its tolerance is the relative gap of the last solve, and the relative decrease at which the majorants
+    stop; `solve`: (convex form, budget, start) -> RawSolution.
     """
     if form.is_convex:
         return solve(form, budget, start)

@@ -26,10 +26,7 @@ PRODUCTS = 2e8  # of a dense Woodbury system of features that are not dense; abo
 def suits(model: PlaneRows, limit: int) -> bool:
     """Return whether one pass gives value, slope and curvature: smooth losses of one kind, a row a point, few columns.
 
-    Parameters
-    ----------
-    limit : int
-        Largest dense system.
+    `limit`: largest dense system.
     """
     losses = model.form.losses
     simple = len(losses.terms) == 1 and losses.is_identity and not losses.scalars.count
@@ -42,12 +39,7 @@ def approach(model: PlaneRows, budget: Budget, x: FloatArray) -> FloatArray:
     Products with the features one after the other take three or four passes a step; this takes one, and neither
     margins nor slopes of the points leave the blocks.
 
-    Parameters
-    ----------
-    model : PlaneRows
-        One that `suits`.
-    x : (r [+1],) float array
-        Weights, and the bias where it is free.
+    `model`: one that `suits`; `x` (r [+1],): weights, and the bias where it is free.
     """
     found, step, t = _expand(model, x), None, 1.0
     for _ in range(MOST):
