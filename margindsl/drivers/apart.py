@@ -29,7 +29,7 @@ class Apart:
         features: Any = form.features
         scaled = isinstance(features, AffineFeatures) and features.skips_zeros
         whole = features.base if scaled else features
-        if not isinstance(whole, Stacked) or not whole.apart or not isinstance(form, FixedLabelForm) or (
+        if not isinstance(whole, Stacked) or not whole.apart or type(form) is not FixedLabelForm or (
                 form.gauge is not None or form.outside is not None or form.free_bias):
             return None
         *terms, pairs = form.losses.terms

@@ -192,21 +192,19 @@ class Run:
               solver: Solver | None = None, **limits: Any) -> RawSolution:
         """Solve a form with the main solver, its compile and solve seconds booked; with other limits of the budget."""
         budget = self.budget.replace(tol=self.budget.tol if tol is None else tol, callback=self._callback(), **limits)
-        raw = self._answer(form, solver, budget, start)
+        own, budget, start, whole = self._parts(form, budget, start)
+        raw = whole(self.session(own, solver).solve(own, budget, start))
         for stage, seconds in raw.seconds.items():
             self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
         self.add_work((FIT_STEP if hasattr(form, "labelling") else STEP) * (raw.iterations + 1))
         refuse_impossible(form, raw.status)
         return raw
 
-    def _answer(self, form: Form, solver: Solver | None, budget: Budget, start: RawSolution | None = None,
-                is_judged: bool = True) -> RawSolution:
+    def _parts(self, form: Form, budget: Budget, start: RawSolution | None) -> tuple[Any, ...]:
         apart = Apart.of(form, self._apart)
         if apart is None:
-            return self.session(form, solver).solve(form, budget, start, is_judged=is_judged)
-        own = budget.replace(cutoff=budget.cutoff - apart.value)
-        raw = self.session(apart.form, solver).solve(apart.form, own, apart.start(start), is_judged=is_judged)
-        return apart.whole(raw)
+            return form, budget, start, lambda raw: raw
+        return apart.form, budget.replace(cutoff=budget.cutoff - apart.value), apart.start(start), apart.whole
 
     def known(self) -> float:
         """Return the value of the best labels, infinity before there are any."""
@@ -232,9 +230,12 @@ class Run:
             return known.fit
         form = self.program.fix_labels(labels)
         budget = self.budget.replace(tol=tol, max_iter=None, callback=None, cutoff=cutoff)
-        raw = self._answer(form, self.fixed_solver, budget, start.raw if start else None, is_judged=False)
+        own, limits, begun, whole = self._parts(form, budget, start.raw if start else None)
+        session = self.session(own, self.fixed_solver)
+        raw = session.solve(own, limits, begun, is_judged=False)
         if raw.status is Status.INACCURATE and start is not None:  # multipliers of other labels may lead astray
-            raw = self._answer(form, self.fixed_solver, budget, is_judged=False)
+            raw = session.solve(own, limits, is_judged=False)
+        raw = whole(raw)
         self.solved, self.spent = self.solved + 1, self.spent + self.add_work(FIT_STEP * (raw.iterations + 1))
         if raw.status in LATE and not raw.has_answer and self.late_solver is not None:
             raw = self.session(form, self.late_solver).solve(form, budget, is_judged=False)

@@ -240,10 +240,7 @@ def fits_in(work: float) -> bool:
 def while_time(items: Iterable[T], budget: Budget | None = None) -> Iterator[T]:
     """Yield items while there is time, the first one always: rounds, restarts and candidates that only improve.
 
-    Parameters
-    ----------
-    budget : Budget, optional
-        Where there is one at hand; else that of the solve this is part of.
+    `budget`: where there is one at hand; else that of the solve this is part of.
     """
     for item in items:
         yield item

@@ -44,10 +44,7 @@ def write_archive(path: str | Path, kind: str, header: Mapping[str, Any], arrays
 def written_whole(path: str | Path) -> Iterator[BinaryIO]:
     """Yield a stream whose content takes the place of a file once it is complete and on the disk.
 
-    Parameters
-    ----------
-    path : str or Path
-        A link is followed. A device or a pipe is written to, never replaced.
+    `path`: a link is followed. A device or a pipe is written to, never replaced.
     """
     if "\0" in str(path):
         raise DeclarationError(f"{str(path)!r}: a name of a file holds no NUL character")
@@ -99,10 +96,7 @@ def read_archive(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str,
 def check_member(parts: zipfile.ZipFile, info: zipfile.ZipInfo, most: float = math.inf) -> None:
     """Raise ValueError unless an array is one of plain numbers or text, of the size the directory says, and no larger.
 
-    Parameters
-    ----------
-    most : float
-        Bytes.
+    `most`: bytes.
     """
     with parts.open(info) as member:
         version = np.lib.format.read_magic(member)

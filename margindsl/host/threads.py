@@ -81,10 +81,7 @@ def threads(work: int) -> Iterator[Workers]:
     BLAS splits every thin product and waits for the slower half; whole blocks need no waiting, and the losses
     are evaluated in parallel too.
 
-    Parameters
-    ----------
-    work : int
-        Multiply-adds of a matrix product inside; small ones stay on one thread.
+    `work`: multiply-adds of a matrix product inside; small ones stay on one thread.
     """
     if work <= SMALL_WORK:  # the session has confined BLAS already
         yield map

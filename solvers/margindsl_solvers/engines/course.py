@@ -206,10 +206,7 @@ class Course(ABC, Generic[P]):
     def stop(self, ended: Status | None = None) -> Status | None:
         """Return the status to end with, None to go on; reports progress.
 
-        Parameters
-        ----------
-        ended : Status or None
-            With which the engine ended by itself.
+        `ended`: with which the engine ended by itself.
         """
         if self.is_closed():
             return Status.OPTIMAL

@@ -237,10 +237,7 @@ class Factored:
                ) -> tuple[float, FloatArray]:
         """Return value and gradient of the augmented Lagrangian; one pass over the data each way.
 
-        Parameters
-        ----------
-        losses : Losses
-            Smooth stand-ins of `rows.losses`.
+        `losses`: smooth stand-ins of `rows.losses`.
         """
         W, X, s = self.split(Y)
         form, out = self.form, np.zeros_like(Y)

@@ -38,10 +38,7 @@ class QuasiNewton:
     def fit(self, columns: int) -> None:
         """Give every pair so many columns: zero ones are appended, or the last ones and what they curved dropped.
 
-        Parameters
-        ----------
-        columns : int
-            Columns of the factor now.
+        `columns`: columns of the factor now.
         """
         fitted = ((_fitted(s, columns), _fitted(y, columns)) for s, y in self.pairs)
         self.pairs = deque((pair for pair in fitted if _curves(*pair)), MEMORY)
@@ -49,16 +46,8 @@ class QuasiNewton:
     def descend(self, oracle: Oracle, start: FloatArray, budget: Budget, tol: float, most: int) -> Descent:
         """Minimise a smooth function of an array.
 
-        Parameters
-        ----------
-        oracle : callable
-            Returns value and gradient.
-        budget : Budget
-            Its deadline is honoured at every evaluation.
-        tol : float
-            Relative decrease at which to stop.
-        most : int
-            Most evaluations.
+        `oracle`: returns value and gradient; `budget`: its deadline is honoured at every evaluation; `tol`: relative
+        decrease at which to stop; `most`: most evaluations.
 
         Returns
         -------
