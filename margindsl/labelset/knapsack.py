@@ -21,12 +21,8 @@ def best_signs(value: FloatArray, weight: FloatArray, lower: float, upper: float
     P only the points with 2 |value_i - lam weight_i| < L - P can differ from the Lagrangian signs; this core is solved
     exactly and grown until it holds all of them. Of equal weights those of least value are flipped, as many as must be.
 
-    Parameters
-    ----------
-    value, weight : ndarray, shape (m,)
-    lower, upper : float
-    slack : float
-        Tolerance of the limits; zero says that weights are whole numbers, with limits within 2^53.
+    `value`, `weight` (m,); `slack`: tolerance of the limits; zero says that weights are whole numbers, with limits
+    within 2^53.
     """
     signs = np.where(value >= 0, 1, -1)
     total = float(weight @ signs)

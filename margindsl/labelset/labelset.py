@@ -212,14 +212,9 @@ class LabelSet(Constraints):
                        theirs: IntArray) -> BoolArray:
         """Return which pairs of components, each moved elsewhere, leave y in B.
 
-        Parameters
-        ----------
-        y : array_like, shape (n,)
-            Labelling that satisfies the links within components.
-        first, place : int or ndarray of int, shape (m,)
-            One component of each pair, or the same of all, and where to.
-        others, theirs : ndarray of int, shape (m,)
-            The other one, and where to; none stays where it is.
+        `y` (n,): labelling that satisfies the links within components; `first`, `place` (m,): one component of each
+        pair, or the same of all, and where to; `others`, `theirs` (m,): the other one, and where to; none stays where
+        it is.
         """
         first, position = np.broadcast_to(first, others.shape), np.broadcast_to(position, others.shape)
         z = self.contract(y)

@@ -153,15 +153,8 @@ def solve_priced(labels: Constraints, masked: FloatArray, price: FloatArray, imp
     exceeds the gap cannot belong to a better answer; if all closed choices are such, the answer is optimal. If
     not, regrets are sharpened once by the linear relaxation; after that, the choices within the gap are opened.
 
-    Parameters
-    ----------
-    labels : Constraints
-    masked : ndarray, shape (N, k)
-        Gains, -inf where not allowed.
-    price : ndarray, shape (k,)
-        Prices of the clusters; good ones make it fast.
-    imposed : ndarray of bool, shape (m,)
-        Which rows of ``labels.apart`` to impose from the start.
+    `masked` (N, k): gains, -inf where not allowed; `price` (k,): prices of the clusters; good ones make it fast;
+    `imposed` (m,): which rows of ``labels.apart`` to impose from the start.
     """
     i, j = labels.apart.T
     noise = 1e-12 * float(np.abs(masked[labels.allowed]).sum())

@@ -74,13 +74,8 @@ class Names:
 def by_first_point(labels: IntArray, groups: IntArray, order: IntArray) -> IntArray:
     """Return names (k,) such that the clusters of each group bear its names by their first points, empty ones last.
 
-    Parameters
-    ----------
-    labels : (n,) int array
-    groups : (k,) int array
-        Clusters of equal group may exchange names.
-    order : (k,) int array
-        The names, those of a group together, in the order of first points.
+    `labels` (n,); `groups` (k,): clusters of equal group may exchange names; `order` (k,): the names, those of a group
+    together, in the order of first points.
     """
     first = np.full(len(groups), len(labels))
     first[labels[::-1]] = np.arange(len(labels))[::-1]

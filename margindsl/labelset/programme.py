@@ -27,10 +27,7 @@ def solve_within(call: Callable[[float], Any]) -> Any:
     HiGHS neither hears Ctrl-C nor goes on from where it stopped: it is begun again with twice the time, so that a
     solve can be left after at most as long again as it has taken.
 
-    Parameters
-    ----------
-    call : callable
-        Solves within so many seconds.
+    `call`: solves within so many seconds.
     """
     seconds = 1.0
     while True:
@@ -50,14 +47,8 @@ def solve_signs(
     sign(gain_i - (lam rows)_i) costs twice the reduced gain, so only signs cheaper than the gap of a known member can
     differ; the 0/1 programme is solved over this core, which grows until it holds all of them.
 
-    Parameters
-    ----------
-    gain : ndarray, shape (m,)
-        Objective.
-    rows : ndarray, shape (J, m)
-        Bound weights.
-    lower, upper, slack : ndarray, shape (J,)
-        Limits and their tolerances. A solution HiGHS accepts but the tolerance does not is cut off.
+    `gain` (m,): objective; `rows` (J, m): bound weights; `lower`, `upper`, `slack` (J,): limits and their tolerances. A
+    solution HiGHS accepts but the tolerance does not is cut off.
     """
     m = len(gain)
     if m <= LISTED:
@@ -157,20 +148,10 @@ def solve_assignment(gain: FloatArray, edges: IntArray, size: IntArray, limits: 
     x_Cq is a whole number, sum_q x_Cq = many_C, x_Cq + x_Dq <= 1 for edges (C, D) (stated for whole cliques
     C, D, E, ..., which is tighter), lower_q <= sum_C size_C x_Cq <= upper_q.
 
-    Parameters
-    ----------
-    gain : ndarray, shape (m, k)
-        Finite, or -inf where x_Cq = 0.
-    edges : ndarray of int, shape (e, 2)
-        Pairs that exclude one another; only between rows with many_C = 1.
-    size : ndarray of int, shape (m,)
-        Number of points of each row's components.
-    limits : (ndarray, ndarray) of int, shape (k,), optional
-        lower and upper.
-    many : ndarray of int, shape (m,), optional
-        Number of equal components that a row stands for, by default 1.
-    parts : sequence of LinearBound, optional
-        Further bounds on what single clusters hold.
+    `gain` (m, k): finite, or -inf where x_Cq = 0; `edges` (e, 2): pairs that exclude one another; only between rows
+    with many_C = 1; `size` (m,): number of points of each row's components; `limits` (ndarray, ndarray): lower and
+    upper; `many` (m,): number of equal components that a row stands for, by default 1; `parts`: further bounds on what
+    single clusters hold.
     """
     m, k = gain.shape
     many = np.ones(m, dtype=np.intp) if many is None else many
