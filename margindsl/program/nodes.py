@@ -129,8 +129,9 @@ class JointNodes(NodeBounds):
         losses = self.program.losses
         if answer.get("u") is None or losses.scalars.count:
             return np.zeros(self.lift.losses.rows)
-        u = losses.scatter(project_duals(losses, np.asarray(answer["u"], dtype=float)))
-        return np.where(self.signs(z) != 0, u, 0.0)[self.lift.losses.points]
+        u, own = project_duals(losses, np.asarray(answer["u"], dtype=float)), self.lift.losses
+        rows = u if own.rows == losses.rows > self.program.n else losses.scatter(u)[own.points]  # where none are merged
+        return np.where(self.signs(z)[own.points] != 0, rows, 0.0)
 
     def form(self, z: IntArray, inner: FloatArray) -> LiftForm:
         """Return the node problem, arguments of losses where better labels have them."""
