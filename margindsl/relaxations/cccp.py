@@ -90,9 +90,14 @@ class CCCP(LocalRelaxation):
                 break
         return self.finish(run, ends, Status.ITERATION_LIMIT if capped and status.has_answer else status, message)
 
+    def ends_with(self, program: MarginProgram, before: Answer, now: Answer) -> bool:
+        """Return whether a step is the last, which here gained nothing."""
+        return now.value >= before.value - 1e-9 * abs(now.value)
+
     def _descend(self, run: Run, losses: Losses,
                  labels: IntArray) -> tuple[IntArray | None, Answer | None, Status, str]:
-        raw, value, decision, fit = None, np.inf, None, None
+        raw, decision = None, None
+        fit: Answer | None = None
         for iteration in range(self.rounds):
             run.current = labels
             form = run.program.kind.majorant(run.program, losses, labels, decision)
@@ -105,11 +110,11 @@ class CCCP(LocalRelaxation):
             value_now = form.objective(raw["w"], raw.get("bias", 0.0), raw.get("scalars"))
             bias, scalars = form.plane(raw.variables)
             decision = form.outputs(raw["w"], bias)
-            fit = Answer(labels, raw["w"], np.asarray(bias), scalars, decision, value_now, raw)
+            before, fit = fit, Answer(labels, raw["w"], np.asarray(bias), scalars, decision, value_now, raw)
             new = best_labels(run, fit)
             stop = run.record("cccp", iteration, fit.value)
-            done = np.array_equal(new, labels) or fit.value >= value - 1e-9 * abs(fit.value)
-            labels, value = new, fit.value
+            done = np.array_equal(new, labels) or (before is not None and self.ends_with(run.program, before, fit))
+            labels = new
             if done or stop or run.stopped:
                 break
         capped = raw is not None and raw.status is Status.ITERATION_LIMIT  # exact steps may lead on

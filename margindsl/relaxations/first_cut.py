@@ -9,9 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import integers
+from margindsl.contract import integers, numbers
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import keep_starts
+from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.cccp import CCCP
 from margindsl.typing import IntArray
@@ -34,6 +35,9 @@ class FirstCut(CCCP):
     basis : int
         Points among which `sparse_cut` looks for its basis vectors: its labels take the place of the starting ones,
         and do not move. 0 for none.
+    epsilon : float or None
+        Relative change of J_o at which a step is the last (Eq. 15, 42), J_o the objective with w, b and ξ divided by
+        the threshold (Eq. 14). None ends where no label moves.
 
     References
     ----------
@@ -49,6 +53,12 @@ class FirstCut(CCCP):
     moves: int = integers(0).option(100)
     skip: int = integers(0).option(0)
     basis: int = integers(0).option(0)
+    epsilon: float | None = numbers().or_none().option(None)
+
+    def ends_with(self, program: MarginProgram, before: Answer, now: Answer) -> bool:
+        earlier, later = (normalised(program, fit) for fit in (before, now))
+        is_near = self.epsilon is not None and abs(later - earlier) < self.epsilon * abs(earlier)
+        return is_near or super().ends_with(program, before, now)
 
     def starts(self, run: Run) -> Iterator[IntArray]:
         keep_starts(run)
@@ -90,6 +100,13 @@ def checked(program: MarginProgram, labels: IntArray, moves: int = 100) -> IntAr
             break
         labels = new
     return labels
+
+
+def normalised(program: MarginProgram, fit: Answer) -> float:
+    """Return J_o = ½‖w/ρ‖² + Cξ/ρ (Eq. 14) of a fit with threshold ρ; J of Eq. 42 without one."""
+    square, costs = 0.5 * float(fit.w @ fit.w), float(program.losses.scalars.costs @ fit.scalars)
+    rho = float(fit.scalars[0]) if len(fit.scalars) and fit.scalars[0] > 0 else 1.0
+    return square / rho**2 + (fit.value - square - costs) / rho
 
 
 def sparse_cut(program: MarginProgram, labels: IntArray, count: int, rng: np.random.Generator) -> IntArray:

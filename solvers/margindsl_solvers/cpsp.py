@@ -8,25 +8,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers, numbers
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, choices, integers, numbers
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import EngineSession, RowsSolver, Solve
-from margindsl_solvers.engines.cuts.basis import Basis
-from margindsl_solvers.engines.cuts.pursuit import Extent, PursuitRun
+from margindsl_solvers.engines.cuts.basis import Basis, PreImages, expansion
+from margindsl_solvers.engines.cuts.pursuit import PursuitRun
 from margindsl_solvers.engines.rows.model import refuse_infinite
 from margindsl_solvers.engines.rows.plane import PlaneRows
 
 
 @dataclass
 class CPSPSession(EngineSession):
-    """Solve forms one after the other; basis vectors found for earlier labels are kept (SKMMC, section 3.3).
-
-    Parameters
-    ----------
-    solver : CPSP
-        The options.
-    """
+    """Solve forms one after the other; basis vectors found for earlier labels are kept (SKMMC, section 3.3)."""
 
     basis: Basis | None = None
     w: FloatArray = field(default_factory=lambda: np.zeros(0))
@@ -43,8 +37,7 @@ class CPSPSession(EngineSession):
         basis = self._kept_basis(form, most)
         # Without a start nothing says that the last labels were near these.
         points = [p for p in self.points if warm and len(p) == basis.size * form.width + rows.border]
-        run = PursuitRun(rows, budget, basis,
-                         Extent(options.eta, most, options.per_round), x, points)
+        run = PursuitRun(rows, budget, basis, x, points, options.eta, most, options.per_round)
         answer = run.solve()
         self.basis, self.points = run.basis, run.bundle.kept(options.keep)
         self.w = np.asarray(answer.get("w", self.w))
@@ -53,7 +46,7 @@ class CPSPSession(EngineSession):
     def _kept_basis(self, form: FixedLabelForm, cap: int) -> Basis:
         if self.basis is None or self.basis.features is not form.features:
             self.points = []
-            return Basis.empty(form.features)
+            return (PreImages if self.solver.basis == "preimages" else Basis).empty(form.features)
         if self.basis.size < min(cap, form.features.rank):
             return self.basis
         if self.basis.size == form.features.rank:
@@ -73,8 +66,9 @@ class CPSP(RowsSolver):
     that approximate (I − P)Ψ best enter the basis, until the gap is closed or the basis is full. Time and
     memory are linear in n; the answer carries β and b as variables ``coefficients`` and ``basis``.
 
-    The papers find each b anywhere in space by fixed-point steps for the Gaussian kernel (SKMMC Eq. 46);
-    points of the data need no such steps, serve every kernel, and are found by one product a round.
+    The papers find each b anywhere in space by fixed-point steps for the Gaussian kernel (SKMMC Eq. 44-49,
+    Algorithm 4): ``basis="preimages"``, which the answer carries under that name. Points of the data serve every
+    kernel, and one product finds those of a round. ε and J_o (Eq. 14, 15, 42) are `margindsl.FirstCut.epsilon`.
 
     Parameters
     ----------
@@ -86,7 +80,9 @@ class CPSP(RowsSolver):
     max_basis : int or None
         Cap on basis vectors; the status is "inaccurate" where it leaves a gap. None: the features' rank.
     per_round : int
-        Least number of basis vectors added at once.
+        Least number of basis vectors added at once, N of Algorithm 4; the paper takes 1.
+    basis : {"points", "preimages"}
+        Where basis vectors are looked for.
     max_iter : int
         Cap on cuts, unless the budget sets one.
     keep : int
@@ -110,11 +106,18 @@ class CPSP(RowsSolver):
     eta: float | None = numbers().or_none().option(None)
     max_basis: int | None = integers(1).or_none().option(None)
     per_round: int = integers(1).option(8)
+    basis: str = choices("points", "preimages").option("points")
     max_iter: int = integers(1).option(5000)
     keep: int = integers(0).option(20)
 
     def offer(self, form: Form) -> Offer | Refusal:
         refusal = refuse_infinite(self.name, (term.loss for term in form.losses.terms))
+        if self.basis == "preimages":
+            try:
+                expansion(form.features, np.zeros((form.features.rank, 1)))
+            except TypeError as other:
+                refusal = Refusal(f"the steps to pre-images (SKMMC Eq. 46) are for a Gaussian kernel, not for {other}",
+                                  "use kernel=md.RBF(width), or basis='points'")
         return Offer("hyperplanes spanned by few points; no n x n matrix") if refusal is None else refusal
 
     def keeper(self, form: Form) -> CPSPSession:

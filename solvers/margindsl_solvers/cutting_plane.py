@@ -19,13 +19,7 @@ from margindsl_solvers.engines.rows.plane import PlaneRows
 
 @dataclass
 class CuttingPlaneSession(EngineSession):
-    """Solve forms one after the other; cuts are recomputed where the last solve needed them.
-
-    Parameters
-    ----------
-    solver : CuttingPlane
-        The options.
-    """
+    """Solve forms one after the other; cuts are recomputed where the last solve needed them."""
 
     points: list[FloatArray] = field(default_factory=list)
 

@@ -144,10 +144,7 @@ class Course(ABC, Generic[P]):
     def run(self, begun: bool = False) -> Status:
         """Take steps until the gap is closed, a limit is met or the engine ends by itself.
 
-        Parameters
-        ----------
-        begun : bool
-            Whether `init` was called before.
+        `begun`: whether `init` was called before.
         """
         status, idle = self.stop(None if begun else self.init()), 0
         while status is None:

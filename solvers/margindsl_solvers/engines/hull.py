@@ -116,10 +116,7 @@ class MomentHull:
 class SoftKinks:
     """Represent Σ_k jump_k (x − knot_k)₊ softened: (x)₊ becomes min_t t − μ log t − μ log(t − x), μ = τ/jump.
 
-    Parameters
-    ----------
-    knots, jumps : (n, K) float arrays
-        Jumps are zero where there is no kink.
+    `knots`, `jumps`: jumps are zero where there is no kink.
     """
 
     knots: FloatArray

@@ -12,8 +12,9 @@ from margindsl.contract import Budget
 from margindsl.drivers.run import Run
 from margindsl.errors import DeclarationError
 from margindsl.metrics import clustering_accuracy
+from margindsl.program.passes import Answer
 from margindsl.recipes import adaptive_cpmmc, kernel_cpmmc, skmmc, skmmc_v2
-from margindsl.relaxations.first_cut import FirstCut, checked, sparse_cut
+from margindsl.relaxations.first_cut import FirstCut, checked, normalised, sparse_cut
 
 RECIPES = {"skmmc": skmmc, "skmmc_v2": skmmc_v2, "kernel_cpmmc": kernel_cpmmc, "adaptive_cpmmc": adaptive_cpmmc}
 THRESHOLD = ("skmmc", "kernel_cpmmc", "adaptive_cpmmc")
@@ -221,3 +222,19 @@ def test_the_weight_may_be_a_parameter(name):
 def test_the_first_cut_is_true_or_false():
     with pytest.raises(DeclarationError, match="first_cut='no'.: expected True or False"):
         md.recipes.skmmc(blobs()[0], first_cut="no")
+
+
+def test_epsilon_ends_the_procedure_by_equations_14_and_15():
+    X, truth = blobs()
+    program, rng = skmmc(X, C=7.0).program(), np.random.default_rng(0)
+    fits, expected = [], []
+    for rho in (0.4, 0.9):
+        w, labels, scalars = rng.normal(size=program.features.rank), (truth + 1) // 2, np.array([rho])
+        value, f = program.objective(labels, w, 0.3, scalars), program.features.apply(w) + 0.3
+        fits.append(Answer(labels, w, np.array([0.3]), scalars, f, value, None))
+        expected.append(0.5 * float(w @ w) / rho**2 + 7.0 * np.mean(np.maximum(0, 1 - truth * f / rho)))
+        assert normalised(program, fits[-1]) == pytest.approx(expected[-1])
+    first, second = sorted(fits, key=lambda fit: -fit.value)  # falling, so that epsilon alone ends it
+    change = abs(normalised(program, second) / normalised(program, first) - 1)
+    for epsilon, ends in ((None, False), (0.99 * change, False), (1.01 * change, True)):
+        assert FirstCut(epsilon=epsilon).ends_with(program, first, second) is ends

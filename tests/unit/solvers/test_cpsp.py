@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from margindsl.calculus import PLQ, Logistic
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.errors import DeclarationError, UnknownNameError
-from margindsl.features import RBF, DenseFeatures, build
+from margindsl.features import RBF, DenseFeatures, Polynomial, build
 from margindsl.features.maps import LinearMap
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.forms import FixedLabelForm, SaddleForm
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl_solvers.conic import Clarabel
 from margindsl_solvers.cpsp import CPSP
-from margindsl_solvers.engines.cuts.basis import Basis
+from margindsl_solvers.engines.cuts.basis import Basis, PreImages
 from margindsl_solvers.newton import Newton
 
 LINE = PLQ.affine
@@ -269,3 +269,40 @@ def test_refusals_and_options():
         CPSP(eta=-0.1)
     with pytest.raises(UnknownNameError, match="basis_size"):
         CPSP(basis_size=3)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_preimages_are_points_of_space_that_carry_the_hyperplane(constant):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)), np.arange(60) % 2
+    features = build(X, RBF(2.0), penalised_bias=constant)
+    form = make_form(features, y, HINGE, 10 / 60, bias=not constant)
+    value = assert_certified(form, CPSP(basis="preimages").solve(form))
+    assert value == pytest.approx(assert_certified(form, CPSP().solve(form)), rel=2e-6)
+    raw = CPSP(basis="preimages", max_basis=6, per_round=1).solve(form)
+    lower, upper = values(form, raw)
+    assert lower <= value + 1e-6 and value - 1e-6 <= upper and len(raw["preimages"]) == 6
+    np.testing.assert_allclose(features.transform(raw["preimages"]).T @ raw["coefficients"], raw["w"], atol=1e-8)
+    nearest = np.linalg.norm(raw["preimages"][:, None] - X, axis=2).min(axis=1)
+    assert np.any(nearest > 0.1)
+
+
+def test_a_preimage_is_where_the_derivative_of_equation_45_vanishes():
+    rng = np.random.default_rng(1)
+    X, z = rng.normal(size=(50, 3)), rng.normal(size=50)
+    features = build(X, RBF(1.5), centre=False)
+    psi = features.adjoint(z)[:, None]
+    basis = PreImages.empty(features).grown(psi, 1)
+    b = basis.chosen[0]
+    for _ in range(200):  # Eq. 47 from there, by hand
+        k = z * RBF(1.5).matrix(X, b[None])[:, 0]
+        b = k @ X / k.sum()
+    assert np.linalg.norm(b - basis.chosen[0]) < 0.5
+    assert np.linalg.norm(basis.residual(psi)) <= np.linalg.norm(Basis.empty(features).grown(psi, 1).residual(psi))
+
+
+def test_preimages_are_for_gaussian_kernels():
+    X, y = points(0)
+    for features in (dense(X), build(X, Polynomial(2))):
+        answer = CPSP(basis="preimages").accepts(make_form(features, y, HINGE, 1.0))
+        assert not answer and "Gaussian kernel" in str(answer) and "basis='points'" in str(answer)

@@ -28,10 +28,7 @@ OUTSIDE = 1e-9  # relative violation of a bound beyond which a point of a span h
 class Bundle:
     """Hold the cuts of one problem and improve its best point.
 
-    Parameters
-    ----------
-    narrow : bool
-        Whether the problem is one in a span, in which bounds may be out of reach.
+    `narrow`: whether the problem is one in a span, in which bounds may be out of reach.
     """
 
     def __init__(self, model: Rows, narrow: bool = False) -> None:
@@ -115,10 +112,7 @@ class Bundle:
     def solve(self, goal: float) -> bool:
         """Solve the master over the cuts; return False where it has no point, and the last answer stays.
 
-        Parameters
-        ----------
-        goal : float
-            The gap to reach, absolute.
+        `goal`: the gap to reach, absolute.
         """
         costs = self.model.form.losses.scalars.costs
         if not (self.size or np.any(self._gradients) or np.any(costs)):  # nothing is to be had, nor to be paid
@@ -236,12 +230,7 @@ class Bundle:
 class CutsRun(Course[Judged]):
     """Add cuts until the gap between best value and master is closed.
 
-    Parameters
-    ----------
-    x : float array
-        The first point.
-    points : list of float arrays
-        Further points to cut at, those of an earlier solve.
+    `x`: the first point; `points`: further points to cut at, those of an earlier solve.
     """
 
     stage, counted = "cutting-plane", "cuts"

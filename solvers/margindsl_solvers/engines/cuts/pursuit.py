@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,34 +19,20 @@ from margindsl_solvers.engines.rows.plane import PlaneRows
 SHARE, FINER = 0.1, 0.1  # of the whole gap, to which it is closed inside the span first, and its factor from then on
 
 
-@dataclass(frozen=True)
-class Extent:
-    """Represent how large the basis may grow, how fast, and when that is enough."""
-
-    eta: float | None  # gap allowed in units of the loss at zero margins
-    most: int  # cap on basis vectors
-    per_round: int  # least number of basis vectors added at once
-
-
 class PursuitRun(Course[Pair]):
     """Close the gap inside the span, and widen the span where the whole dual misses it.
 
-    Parameters
-    ----------
-    model : PlaneRows
-        The whole problem.
-    x : float array
-        The first (w, b, s), of the whole problem.
-    points : list of float arrays
-        Earlier points (ω, b, s) to cut at.
+    `x` and `points` as for `CutsRun`, x of the whole problem; `eta`: gap allowed in units of the loss at zero margins;
+    `most`, `per_round`: cap on basis vectors, and least number added at once.
     """
 
     stage, counted = "cpsp", "cuts"
 
-    def __init__(self, model: PlaneRows, budget: Budget, basis: Basis, extent: Extent, x: FloatArray,
-                 points: list[FloatArray]) -> None:
+    def __init__(self, model: PlaneRows, budget: Budget, basis: Basis, x: FloatArray, points: list[FloatArray],
+                 eta: float | None, most: int, per_round: int) -> None:
         super().__init__(budget)
-        self.model, self.basis, self.extent = model, basis, extent
+        self.model, self.basis = model, basis
+        self.eta, self.per_round, self.cap = eta, per_round, min(most, basis.features.rank)
         self.share, self.box = SHARE, 0.0
         self.slopes: FloatArray | None = None
         self.dual = -math.inf
@@ -90,16 +75,11 @@ class PursuitRun(Course[Pair]):
     def variables(self) -> dict[str, FloatArray]:
         assert self.best is not None
         return self.model.variables(self.best) | {
-            "basis": self.basis.chosen.copy(),
+            self.basis.key: self.basis.chosen.copy(),
             "coefficients": self.basis.coefficients(
                 self.model.form.unpack(self.best.x[: self.model.rank])).T.ravel()}
 
     # -- what is known ------------------------------------------------------------------------------
-
-    @property
-    def cap(self) -> int:
-        """Return the largest size the basis may reach."""
-        return min(self.extent.most, self.basis.features.rank)
 
     @property
     def goal(self) -> float:
@@ -107,11 +87,11 @@ class PursuitRun(Course[Pair]):
         if not math.isfinite(self.bundle.value):
             return self.tol
         goal = self.tol * self.bundle.size
-        if self.extent.eta is None:
+        if self.eta is None:
             return goal
         losses, (_, _, s) = self.model.form.losses, self.bundle.model.form.split(self.bundle.best)
         at_zero = losses.row_losses(losses.arguments(np.zeros(losses.n), s))
-        return max(goal, self.extent.eta * float(np.sum(at_zero)))
+        return max(goal, self.eta * float(np.sum(at_zero)))
 
     def is_closed(self) -> bool:
         pair = self.best
@@ -142,7 +122,7 @@ class PursuitRun(Course[Pair]):
     def _grow(self, residual: FloatArray) -> bool:
         """Add points that approximate what is missing; return whether there were any."""
         size = self.basis.size
-        count = min(self.cap - size, max(self.extent.per_round, size // 4))
+        count = min(self.cap - size, max(self.per_round, size // 4))
         if count > 0:
             self.basis = self.basis.grown(residual, count)
         if self.basis.size == size:

@@ -30,10 +30,7 @@ Sum = Callable[[Callable[[slice], Part], list[slice]], Iterator[Part]]
 class Rows:
     """Represent the rows of a lift by what they see of a point: ρ of ⟨Wᵀφ, v⟩, of ‖Wᵀφ‖, or a hull of both.
 
-    Parameters
-    ----------
-    hulls : tuple of (MomentHull, int array)
-        Hulls of losses, and the places of the rows with them; their kinks are rows of the first kind.
+    `hulls`: hulls of losses, and the places of the rows with them; their kinks are rows of the first kind.
     """
 
     losses: Losses  # the rows of the first two kinds; labels that are minimised out leave functions of |f|

@@ -30,16 +30,8 @@ PATIENCE = 12  # rounds without a better bound after which the descent gives up
 class FactorRun(Course[Bracket]):
     """Descend over (W, V, s) by quasi-Newton steps; multipliers of bounds and kinks move, columns are appended.
 
-    Parameters
-    ----------
-    start : RawSolution or None
-        Factors W and V of the right orders are used.
-    workers : callable
-        Maps a function over blocks of points; see `threads`.
-    newton : QuasiNewton
-        What earlier descents learned of the curvature.
-    width : int
-        First number of columns.
+    `start`: factors W and V of the right orders are used; `workers`: maps a function over blocks of points; see
+    `threads`; `newton`: what earlier descents learned of the curvature; `width`: first number of columns.
     """
 
     stage, counted = "burer-monteiro", "evaluations"

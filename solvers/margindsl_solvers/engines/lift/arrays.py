@@ -311,14 +311,9 @@ class LiftArrays:
 class Face:
     """Represent a lift where bounds of zero leave M and W: ωᵀMω = 0 is Mω = 0. Beside them κ and η have no best value.
 
-    Parameters
-    ----------
-    whole, lift : LiftArrays
-        With these bounds, and on the face.
-    kept, bounds : IntArray
-        Which multipliers of the whole have a place in the lift, and those of independent bounds that do not.
-    inside, beside : (N + r, ...) float arrays
-        Orthonormal bases of the face and of the vectors of the bounds.
+    `whole`, `lift`: with these bounds, and on the face; `kept`, `bounds`: which multipliers of the whole have a place
+    in the lift, and those of independent bounds that do not; `inside`, `beside`: orthonormal bases of the face and of
+    the vectors of the bounds.
     """
 
     whole: LiftArrays

@@ -172,10 +172,7 @@ class ClusterRows(Rows):
 class PointBlocks:
     """Represent a symmetric k × k block a point by its entries; those of one place are added up.
 
-    Parameters
-    ----------
-    point, first, second : int arrays
-        The places: a point, and two clusters.
+    `point`, `first`, `second`: the places: a point, and two clusters.
     """
 
     point: IntArray

@@ -136,12 +136,8 @@ class Rows(ABC):
     indicator of its interval), then one a non-negative scalar (ρ the indicator of [0, ∞)). Indicators get a weight that
     only scales the penalty. A subclass says how the losses depend on (w, β), and takes Newton steps.
 
-    Parameters
-    ----------
-    losses : tuple of (Losses, int or None)
-        Losses, each with the number of rows of their blocks, None where a loss has a row.
-    constant : float
-        Of the losses.
+    `losses`: losses, each with the number of rows of their blocks, None where a loss has a row; `constant`: of the
+    losses.
     """
 
     def __init__(self, form: LabelledForm, losses: tuple[tuple[Losses, int | None], ...], constant: float = 0.0
@@ -384,12 +380,8 @@ def refuse_infinite(name: str, losses: Iterable[ConvexFunction]) -> Refusal | No
 class Pair:
     """Represent a primal point with a dual point and what they prove.
 
-    Parameters
-    ----------
-    primal, dual : float
-        The two values.
-    error : float
-        The largest of that, the gap relative to |primal|, rounding apart, and the violation of the decision bounds.
+    `primal`, `dual`: the two values; `error`: the largest of that, the gap relative to |primal|, rounding apart, and
+    the violation of the decision bounds.
     """
 
     x: FloatArray  # (w, b, s), inside the decision bounds and signs

@@ -133,10 +133,7 @@ class StackedFeatures:
 class Turn:
     """Represent one turn: masses, weights w_k, scalars, scaled duals, and what they prove.
 
-    Parameters
-    ----------
-    primal, dual, residual : float
-        Values of both problems, and the violation of Σ b u = q.
+    `primal`, `dual`, `residual`: values of both problems, and the violation of Σ b u = q.
     """
 
     mu: FloatArray  # (T,)
@@ -159,14 +156,8 @@ class Turn:
 class AlternationRun(Course[Turn]):
     """Change the masses and solve at the new ones, in turn.
 
-    Parameters
-    ----------
-    mu : (T,) float array
-        The first masses.
-    exponent : float
-        μ_k ∝ μ_k ‖v_k‖^exponent.
-    dense_limit : int
-        Largest dense system of the inner problem.
+    `mu`: the first masses; `exponent`: μ_k ∝ μ_k ‖v_k‖^exponent; `dense_limit`: largest dense system of the inner
+    problem.
     """
 
     stage, counted = "alternating masses", "changes of the masses"

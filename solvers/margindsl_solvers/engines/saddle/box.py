@@ -22,10 +22,7 @@ class BoxModel:
     G(u, y_k) = −Σ cρ*(−u/c) − uᵀd − ½‖v_k‖², v_k = Φᵀ(y_k∘ũ); ∂_uG = ρ*'(−u/c) − (a y_k∘Φv_k + d). The papers
     write it in (α, β) with u = α − β; one number a row is the same problem without the directions α = β.
 
-    Parameters
-    ----------
-    tau : float or None
-        The half-width τ; None takes one that holds the optimum, from ½(Σ‖w_k‖)² ≤ Σ c(ρ(d) − min ρ).
+    `tau`: the half-width τ; None takes one that holds the optimum, from ½(Σ‖w_k‖)² ≤ Σ c(ρ(d) − min ρ).
     """
 
     def __init__(self, model: SaddleModel, tau: float | None = None) -> None:

@@ -29,12 +29,9 @@ TELLING = 4_096  # points on which labellings are compared first
 class Point:
     """Represent an evaluated triple (μ, x, s), x = −u/c ∈ dom ρ*, s the shared scalars.
 
-    Parameters
-    ----------
-    primal, dual : float
-        Values of the primal at W = β μ_k v_k and of the dual at `proved`, so that primal − dual is a certified gap.
-    negligible : float
-        Size of values that need not be told from zero, where scalars or a bias can make them zero.
+    `primal`, `dual`: values of the primal at W = β μ_k v_k and of the dual at `proved`, so that primal − dual is a
+    certified gap; `negligible`: size of values that need not be told from zero, where scalars or a bias can make them
+    zero.
     """
 
     mu: FloatArray  # (T,), on the simplex of distinct labellings
@@ -70,10 +67,7 @@ class SaddleModel:
     Labellings that differ in names, as (y, b) and (−y, −b), have the same G; the model keeps the first of each class.
     A labelling stands in q rows of `labels`, the coordinates of its codes, and its w_k are q vectors one after another.
 
-    Parameters
-    ----------
-    workers : callable
-        Maps a function over blocks of points, in their order; `threads` gives one that uses several cores.
+    `workers`: maps a function over blocks of points, in their order; `threads` gives one that uses several cores.
     """
 
     def __init__(self, form: SaddleForm, workers: Workers = map) -> None:

@@ -138,10 +138,7 @@ SMOOTHING = 0.5  # of the primal weight, in the logarithm (same, Sec. 3.3)
 class SaddleCourse(Course[Point]):
     """Carry one solve of a saddle problem: the best point is that of least gap.
 
-    Parameters
-    ----------
-    begin : float or None
-        `time.monotonic` at which the trace begins; None is now.
+    `begin`: `time.monotonic` at which the trace begins; None is now.
     """
 
     stage = "saddle point"

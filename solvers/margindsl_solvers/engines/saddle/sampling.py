@@ -106,14 +106,8 @@ def pieces_of(function: PLQ) -> FloatArray:
 class StochasticRun(SaddleCourse):
     """Run Algorithm 1 of ODMC (mirror descent) or of ssODM (mirror prox): fixed steps, averaging, duality gap.
 
-    Parameters
-    ----------
-    budget : Budget
-        Its cap is the number T of iterations the steps are made for.
-    extra : bool
-        Whether each iteration takes the second gradient of mirror prox.
-    start : tuple of arrays or None
-        The first (μ, u); None takes the papers' uniform μ and u = 0.
+    `budget`: its cap is the number T of iterations the steps are made for; `extra`: whether each iteration takes the
+    second gradient of mirror prox; `start`: the first (μ, u); None takes the papers' uniform μ and u = 0.
     """
 
     stage = "stochastic"

@@ -48,12 +48,7 @@ class AnchoredRun(SaddleCourse):
     Every epoch of K = |B| steps begins with the full gradient at the anchor, the mean of the last epoch. Half and
     full step start from the centre α z + (1 − α) z̄ (in the mirror coordinates), α = 1 − 1/K.
 
-    Parameters
-    ----------
-    start : tuple of arrays
-        The first (μ, x, s).
-    weight : float or None
-        Fixed weight of the step in μ against that in x; None adapts it.
+    `start`: the first (μ, x, s); `weight`: fixed weight of the step in μ against that in x; None adapts it.
     """
 
     stage = "mirror prox, variance reduced"
