@@ -234,7 +234,8 @@ class Run:
         session = self.session(own, self.fixed_solver)
         raw = session.solve(own, limits, begun, is_judged=False)
         if raw.status is Status.INACCURATE and start is not None:  # multipliers of other labels may lead astray
-            raw = session.solve(own, limits, is_judged=False)
+            again = session.solve(own, limits, is_judged=False)
+            raw = min(raw, again, key=lambda one: (one.status is not Status.OPTIMAL, one.objective))
         raw = whole(raw)
         self.solved, self.spent = self.solved + 1, self.spent + self.add_work(FIT_STEP * (raw.iterations + 1))
         if raw.status in LATE and not raw.has_answer and self.late_solver is not None:

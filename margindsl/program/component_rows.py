@@ -99,7 +99,7 @@ class Inverse:
             return np.asarray(scaled - self.tilted @ self._held(tilted))
 
     def _held(self, Z: FloatArray) -> FloatArray:
-        if not np.all(np.isfinite(Z)):  # of d too small to divide by: no answer
+        if not (np.all(np.isfinite(Z)) and np.all(np.isfinite(self.middle))):  # of d too small to divide by: no answer
             return np.full_like(Z, np.nan)
         return np.asarray(np.linalg.lstsq(self.middle, Z, rcond=None)[0])
 
