@@ -1,4 +1,4 @@
-"""Fits of labels beside energies of pairs, whose weights have a closed form: the others are fitted as without pairs."""
+"""Fits of labels beside energies of pairs and caps, whose weights have a closed form: others are fitted as without."""
 
 from __future__ import annotations
 
@@ -7,21 +7,34 @@ from typing import Any
 
 import numpy as np
 
+from margindsl.calculus import PLQ
 from margindsl.contract import RawSolution
 from margindsl.features import AffineFeatures
 from margindsl.features.stacked import Stacked
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.forms import FixedLabelForm
+from margindsl.program.losses import LossTerm
 from margindsl.typing import FloatArray
+
+
+class Sloped(FixedLabelForm):
+    """Represent a form with slopes that labels say, of which nothing can be compiled for other labels."""
+
+    def structure(self) -> None:
+        return None
 
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    """Represent a form [½‖w‖² + Σρ] + [½‖V‖² − ⟨V, A'c(y)⟩]: V = A'c(y), and the form of w."""
+    """Represent a form [½‖w‖² + Σρ − Σ⟨t_i, z_i⟩] + [½‖V‖² − ⟨V, A'c(y)⟩]: V = A'c(y), and the form of w.
+
+    Rows of pairs that have minus the features of a point as well, as those of caps have, give the point a slope t.
+    """
 
     form: FixedLabelForm
     V: FloatArray  # (·, q)
     u: FloatArray  # of the rows of pairs
+    rows: int  # of the others
 
     @classmethod
     def of(cls, form: Any, kept: dict[Any, Any]) -> Apart | None:
@@ -29,21 +42,24 @@ class Apart:
         features: Any = form.features
         scaled = isinstance(features, AffineFeatures) and features.skips_zeros
         whole = features.base if scaled else features
-        if not isinstance(whole, Stacked) or not whole.apart or type(form) is not FixedLabelForm or (
+        if not isinstance(whole, Stacked) or type(form) is not FixedLabelForm or (
                 form.gauge is not None or form.outside is not None or form.free_bias):
             return None
         *terms, pairs = form.losses.terms
         n, r = whole.base.n, whole.base.rank
         if pairs.points.min() < n or any(term.rows and term.points.max() >= n for term in terms):
             return None
-        if scaled and features not in kept:
-            kept[features] = AffineFeatures(whole.base, factor=features.factor)
+        base = kept.setdefault(features, AffineFeatures(whole.base, factor=features.factor)) if scaled else whole.base
         u, sums = pairs.weights * 1.0, np.zeros((form.n, form.codes.shape[1]))
         np.add.at(sums, pairs.points, (u * pairs.slopes)[:, None] * form.codes[form.labels[pairs.points]])
         decision = tuple(DecisionBound(b.weights[:n], b.lower, b.upper) for b in form.decision)
-        first = FixedLabelForm(kept[features] if scaled else whole.base, replace(
+        slopes = np.sum((whole.turned.T @ sums[n:]) * form.codes[form.labels[:n]], axis=1)
+        if len(held := np.flatnonzero(slopes)):
+            terms.append(LossTerm(PLQ.affine(-1.0, 0.0), held, np.ones(len(held)), slopes[held], np.zeros(len(held)),
+                                  np.zeros((len(held), form.losses.scalars.count))))
+        first = (Sloped if len(held) else FixedLabelForm)(base, replace(
             form.losses, n=n, terms=tuple(terms)), form.labels[:n], codes=form.codes, decision=decision)
-        return cls(first, features.adjoint(sums)[r:], u)
+        return cls(first, features.adjoint(sums)[r:], u, form.losses.rows - pairs.rows)
 
     @property
     def value(self) -> float:
@@ -55,7 +71,8 @@ class Apart:
         if raw is None or raw.get("w") is None:
             return None
         own = {"w": raw["w"].reshape(self.V.shape[1], -1)[:, :self.form.features.rank].ravel()}
-        own |= {} if raw.get("u") is None else {"u": raw["u"][:self.form.losses.rows]}
+        own |= {} if raw.get("u") is None else {
+            "u": np.append(raw["u"][:self.rows], np.ones(self.form.losses.rows - self.rows))}
         return replace(raw, variables={**raw.variables, **own})
 
     def whole(self, raw: RawSolution) -> RawSolution:
@@ -63,6 +80,6 @@ class Apart:
         if not raw.has_answer:
             return raw
         own = {"w": np.hstack([raw["w"].reshape(self.V.shape[1], -1), self.V.T]).ravel()}
-        own |= {} if raw.get("u") is None else {"u": np.append(raw["u"], self.u)}
+        own |= {} if raw.get("u") is None else {"u": np.append(raw["u"][:self.rows], self.u)}
         trace = tuple((t, primal + self.value, dual + self.value) for t, primal, dual in raw.trace)
         return replace(raw, variables={**raw.variables, **own}, objective=raw.objective + self.value, trace=trace)

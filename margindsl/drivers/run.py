@@ -192,7 +192,7 @@ class Run:
               solver: Solver | None = None, **limits: Any) -> RawSolution:
         """Solve a form with the main solver, its compile and solve seconds booked; with other limits of the budget."""
         budget = self.budget.replace(tol=self.budget.tol if tol is None else tol, callback=self._callback(), **limits)
-        own, budget, start, whole = self._parts(form, budget, start)
+        own, budget, start, whole = self.parted(form, budget, start)
         raw = whole(self.session(own, solver).solve(own, budget, start))
         for stage, seconds in raw.seconds.items():
             self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
@@ -200,7 +200,8 @@ class Run:
         refuse_impossible(form, raw.status)
         return raw
 
-    def _parts(self, form: Form, budget: Budget, start: RawSolution | None) -> tuple[Any, ...]:
+    def parted(self, form: Form, budget: Budget, start: RawSolution | None) -> tuple[Any, ...]:
+        """Return form, budget and start without the weights of pairs, and what makes its answer a whole one."""
         apart = Apart.of(form, self._apart)
         if apart is None:
             return form, budget, start, lambda raw: raw
@@ -230,7 +231,7 @@ class Run:
             return known.fit
         form = self.program.fix_labels(labels)
         budget = self.budget.replace(tol=tol, max_iter=None, callback=None, cutoff=cutoff)
-        own, limits, begun, whole = self._parts(form, budget, start.raw if start else None)
+        own, limits, begun, whole = self.parted(form, budget, start.raw if start else None)
         session = self.session(own, self.fixed_solver)
         raw = session.solve(own, limits, begun, is_judged=False)
         if raw.status is Status.INACCURATE and start is not None:  # multipliers of other labels may lead astray

@@ -296,5 +296,6 @@ def labels_from_known(run: Run) -> IntArray:
     program = weigh_unknown(run.program, 0.0)
     alone = Run(program, run.fixed_solver, run.fixed_solver, run.budget.replace(callback=None, deadline=np.inf),
                 run.rng)
-    fit = alone.fit(program.labels.any_member())
-    return run.program.labels.maximise(fit.decision)
+    fit, losses = alone.fit(program.labels.any_member()), run.program.losses
+    falls = losses.scatter(-losses.derivative(losses.arguments(np.zeros(losses.n)))) >= 0  # not where caps have rows
+    return run.program.labels.maximise(np.where(falls[:, None], 1.0, -1.0) * fit.decision)

@@ -136,7 +136,7 @@ class Stacked(FeatureOperator):
 
     base: FeatureOperator
     seen: FeatureOperator
-    apart: bool  # whether no further row has features of the points
+    turned: Any  # S
 
     @property
     def clustered(self) -> FeatureOperator:
@@ -162,6 +162,6 @@ def stacked(base: FeatureOperator, parents: IntArray, turned: Any, matrix: Any) 
     whole = sp.csr_array(sp.block_array([[sp.csr_array(phi), None], below]))
     features = (_Dense(whole.toarray(), NoMap(), label) if np.prod(whole.shape) <= DENSE else
                 _Sparse(whole, label=label))
-    features.base, features.trace_error, features.apart = base, base.trace_error, not turned.nnz
+    features.base, features.trace_error, features.turned = base, base.trace_error, turned
     features.seen = base.clustered.take(np.concatenate([np.arange(base.n), np.maximum(parents, 0)]))
     return features

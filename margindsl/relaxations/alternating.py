@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -82,13 +82,16 @@ class Alternating(LocalRelaxation):
         fit: Answer | None = None
         program = run.program
         if program.n > SAMPLED and not program.decision and program.outside is None:  # in hand before a whole fit
-            index = np.sort(run.rng.choice(program.n, SAMPLED, replace=False))
-            few = replace(program, features=program.features.take(index), losses=restrict(program.losses, index),
-                          labels=presolve(SAMPLED, program.clusters))
-            raw = run.fixed_solver.solve(few.fix_labels(labels[index]), run.budget.replace(tol=ROUGH, callback=None))
+            form = program.fix_labels(labels)
+            own, *_, whole = run.parted(form, run.budget, None)
+            index = np.sort(run.rng.choice(own.n, min(SAMPLED, own.n), replace=False))
+            kept: Any = {"features": own.features.take(index), "losses": restrict(own.losses, index)}
+            few = replace(own, **kept, labels=own.labels[index]) if own is not form else replace(
+                program, **kept, labels=presolve(SAMPLED, program.clusters)).fix_labels(labels[index])
+            raw = run.fixed_solver.solve(few, run.budget.replace(tol=ROUGH, callback=None))
             if raw.has_answer:
                 found = {name: raw[name] for name in ("w", "bias", "scalars")}
-                fit = run.adopt(program.fix_labels(labels), replace(raw, status=Status.TIME_LIMIT, variables=found))
+                fit = run.adopt(form, whole(replace(raw, status=Status.TIME_LIMIT, variables=found)))
                 labels = best_labels(run, fit)
         accuracy = max(run.budget.tol, ROUGH)  # which moves most labels as the exact fits do
         least = run.budget.tol if run.budget.tol > DEFAULT_TOL else 1e-10  # fall of the value below which rounds end

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import margindsl as md
+from margindsl.drivers.apart import Apart
 from margindsl.errors import GrammarError
 
 N = 5
@@ -90,3 +91,30 @@ def test_bounds_are_those_of_hulls_between_ends_and_can_be_stored(tmp_path):
     assert md.Solution.load(tmp_path / "found.npz", problem).verify().bound >= found.bound - 1e-9
     raised = dataclasses.replace(found, bound=1.01 * found.verify().bound)
     assert not raised.verify()
+
+
+def test_fits_beside_caps_are_fits_in_the_features_of_the_points():
+    y, f = md.Labels(N), md.Hyperplane(X)
+    loss = md.sum(COSTS * md.minimum(md.hinge(y * f), 0.5)) + md.cannot_link(y, [(0, 1)], weight=0.2)
+    program, kept = md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss)).program(), {}
+    for labels in program.labels.sample(np.random.default_rng(0), 5):
+        form = program.fix_labels(labels)
+        part = Apart.of(form, kept)
+        assert part.form.features.rank == 2 < form.features.rank
+        found = part.whole(md.Solver("newton", tol=1e-10).solve(part.form))
+        again = part.whole(md.Solver("newton", tol=1e-10).solve(part.form, start=part.start(found)))
+        least = md.Solver("clarabel").solve(form).objective
+        for raw in (found, again):
+            assert [*form.bracket(raw), raw.objective] == pytest.approx([least] * 3, abs=1e-7)
+
+
+@pytest.mark.parametrize("relaxation", [md.Alternating, md.CCCP])
+def test_wrong_labels_are_outliers_from_what_the_known_labels_say(relaxation):
+    rng = np.random.default_rng(3)
+    truth = rng.choice([-1, 1], 200)
+    given = np.where(np.arange(200) % 10 == 0, -truth, truth)
+    y, f = md.Labels(200), md.Hyperplane(rng.normal(size=(200, 3)) + 2 * truth[:, None])
+    loss = md.mean(md.minimum(md.hinge(y * f), 1.5))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * loss), [y[:100] == given[:100]])
+    found = problem.solve(relaxation(start="known", polish="none"), random_state=0)
+    assert found.outliers.tolist() == list(range(0, 100, 10))
