@@ -8,6 +8,7 @@ import numpy as np
 
 from margindsl.drivers.run import Run
 from margindsl.errors import DeclarationError
+from margindsl.features.stacked import Stacked
 from margindsl.program.passes import Answer
 from margindsl.typing import FloatArray, IntArray
 
@@ -17,7 +18,14 @@ Proposals = Callable[[Answer], Iterable[IntArray]]
 
 def best_labels(run: Run, fit: Answer) -> IntArray:
     """Return the labels in B that minimise the objective at the hyperplane of a fit (exact)."""
-    return run.program.labels.maximise(run.program.gains(fit.decision, fit.scalars))
+    program, decision, features = run.program, fit.decision, run.program.features
+    whole = features if isinstance(features, Stacked) else getattr(features, "base", None)
+    if isinstance(whole, Stacked) and whole.turned.nnz:
+        pairs, c = program.losses.terms[-1], getattr(features, "factor", 1.0)
+        own = pairs.weights * pairs.slopes * c**2 * whole.squares[pairs.points - whole.base.n]
+        decision = decision.copy()  # what a cap is worth at its row's other label, whose own weights would change
+        decision[pairs.points] -= own[:, None] * (program.codes[fit.labels[pairs.points]] @ program.codes.T)
+    return program.labels.maximise(program.gains(decision, fit.scalars))
 
 
 def alternate(run: Run, labels: IntArray, rounds: int = 100, tol: float = 1e-7, fit: Answer | None = None) -> Answer:

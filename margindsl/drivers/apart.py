@@ -26,10 +26,7 @@ class Sloped(FixedLabelForm):
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    """Represent a form [½‖w‖² + Σρ − Σ⟨t_i, z_i⟩] + [½‖V‖² − ⟨V, A'c(y)⟩]: V = A'c(y), and the form of w.
-
-    Rows of pairs that have minus the features of a point as well, as those of caps have, give the point a slope t.
-    """
+    """Represent a form [½‖w‖² + Σρ − Σ⟨t_i, z_i⟩] + [½‖V‖² − ⟨V, A'c(y)⟩]: V = A'c(y), and the form of w."""
 
     form: FixedLabelForm
     V: FloatArray  # (·, q)

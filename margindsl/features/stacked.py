@@ -137,6 +137,7 @@ class Stacked(FeatureOperator):
     base: FeatureOperator
     seen: FeatureOperator
     turned: Any  # S
+    squares: FloatArray  # of the own columns of rows of S that are not zero
 
     @property
     def clustered(self) -> FeatureOperator:
@@ -163,5 +164,6 @@ def stacked(base: FeatureOperator, parents: IntArray, turned: Any, matrix: Any) 
     features = (_Dense(whole.toarray(), NoMap(), label) if np.prod(whole.shape) <= DENSE else
                 _Sparse(whole, label=label))
     features.base, features.trace_error, features.turned = base, base.trace_error, turned
+    features.squares = np.diff(turned.indptr) * (sp.csr_array(matrix)**2).sum(axis=1)
     features.seen = base.clustered.take(np.concatenate([np.arange(base.n), np.maximum(parents, 0)]))
     return features

@@ -82,8 +82,7 @@ class Alternating(LocalRelaxation):
         fit: Answer | None = None
         program = run.program
         if program.n > SAMPLED and not program.decision and program.outside is None:  # in hand before a whole fit
-            form = program.fix_labels(labels)
-            own, *_, whole = run.parted(form, run.budget, None)
+            own, *_, whole = run.parted(form := program.fix_labels(labels), run.budget, None)
             index = np.sort(run.rng.choice(own.n, min(SAMPLED, own.n), replace=False))
             kept: Any = {"features": own.features.take(index), "losses": restrict(own.losses, index)}
             few = replace(own, **kept, labels=own.labels[index]) if own is not form else replace(
