@@ -48,7 +48,7 @@ def test_printed_figures_and_grids(papers):
         assert protocol.resolve(None)
         for condition in protocol.conditions:
             assert {method.call for method in condition.methods} <= set(papers.methods.CALLS)
-            assert set(condition.measures) <= set(papers.cells.MEASURES)
+            assert set(condition.measures) <= {*papers.cells.MEASURES, papers.cells.SECONDS}
 
 
 def test_five_per_cent_of_labels_are_a_part_of_ten_and_links_are_true(papers):
@@ -84,7 +84,7 @@ def test_baselines_keep_links(papers):
     data.X[:, 1] = 4.0 * rng.normal(size=200)  # a column that neither links nor classes ask for
     links = data.X, 2, pairs[same], pairs[~same], 0.1, rng
     assert clustering_accuracy(data.classes, papers.baselines.kmeans(data.X, 2, rng)) < 0.8
-    for found in (papers.baselines.mpc_kmeans(*links), papers.baselines.dcc(*links, steps=100),
+    for found in (papers.baselines.mpc_kmeans(*links), papers.baselines.dcc(*links),
                   papers.baselines.mpc_kmeans(*links, full=True, penalties=False)):
         assert clustering_accuracy(data.classes, found) > 0.9
     with pytest.raises(DeclarationError, match="must-links tie together"):
@@ -101,6 +101,18 @@ def test_rules_see_no_classes_and_the_paired_test_is_scipys(papers):
     assert papers.tables.paired_test(own, other) == ("win", pytest.approx(ttest_rel(own, other).pvalue))
     assert papers.tables.paired_test([0.5, 0.6], [0.5, 0.6]) == ("tie", 1.0)
     assert papers.tables.paired_test([0.5, 0.6], [0.4, 0.5], less_is_better=True) == ("loss", 0.0)
+
+
+def test_times_are_multiples_of_that_of_the_papers_own_method(papers):
+    protocol = papers.protocols.PROTOCOLS["cpmmc"]
+    part = papers.reproduce.Part(protocol.conditions[0], "Digits 3-8", sets(papers, n=4))
+    records = [{"condition": "two-class", "dataset": "Digits 3-8", "method": method, "setting": [], "repeat": repeat,
+                "status": "done", "labels": "0011", "seconds": 9.0,
+                "scores": {"clustering error": 1.0, "CPU time": time}}
+               for method, times in (("KM", (1.0, 3.0)), ("CPMMC", (4.0, 4.0))) for repeat, time in enumerate(times)]
+    table = papers.tables.tabulated(protocol, [part], records, "full", "agreement").set_index(["measure", "method"])
+    assert table.loc[("CPU time", "KM"), ["best", "chosen", "paper"]].tolist() == [0.5, 0.5, 0.51 / 1.10]
+    assert table.loc[("clustering error", "KM"), "paper"] == 5.32
 
 
 def test_a_run_goes_on_where_it_was_stopped(papers, tmp_path, monkeypatch, capsys):
@@ -122,6 +134,7 @@ def test_a_run_goes_on_where_it_was_stopped(papers, tmp_path, monkeypatch, capsy
     (tmp_path / "out" / "cells.jsonl").write_text(before + '{"key": "torn')
     assert papers.reproduce.main(command) == 0
     out, err = capsys.readouterr()
+    assert out.count("1.000 / 1.000 / 0.841") == 2  # as soon as its set is done, and in the table of all
     assert "1.000 / 1.000 / 0.841" in out and "colic (unsupervised): skipped: data set 'colic': not in" in out
     assert err == "" and (tmp_path / "out" / "cells.jsonl").read_text().startswith(before)
     records = [json.loads(line) for line in (tmp_path / "out" / "cells.jsonl").read_text().splitlines()]

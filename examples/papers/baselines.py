@@ -25,13 +25,15 @@ def kmeans(X: Array, clusters: int, rng: np.random.Generator) -> Array:
 def spectral(X: Array, clusters: int, multiple: float, rng: np.random.Generator) -> Array:
     """Return the labels of spectral clustering with the kernel exp(−‖x−z‖²/2σ²), σ a multiple of √γ.
 
-    γ is the average distance between points, of a sample where there are many. The affinity is an n × n matrix.
+    γ is the average distance between points, of a sample where there are many. The affinity is an n × n matrix. Narrow
+    kernels leave its graph in many pieces, on which ARPACK stalls.
     """
     some = X[np.random.default_rng(0).choice(len(X), min(len(X), 2000), replace=False)]
     gamma = 1.0 / (2.0 * multiple**2 * float(pdist(some).mean()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a graph in several pieces, which is an answer here
-        return SpectralClustering(clusters, gamma=gamma, random_state=int(rng.integers(2**31 - 1))).fit_predict(X)
+        return SpectralClustering(clusters, gamma=gamma, eigen_solver="lobpcg",
+                                  random_state=int(rng.integers(2**31 - 1))).fit_predict(X)
 
 
 def adjacency(n: int, pairs: Any) -> sp.csr_array:
@@ -211,10 +213,7 @@ def mpc_kmeans(X: Array, clusters: int, must: Any, cannot: Any, weight: float, r
     ----------
     M. Bilenko, S. Basu, R. Mooney (2004). Integrating constraints and metric learning in semi-supervised clustering.
     """
-    X = X - X.mean(axis=0)
-    if full:  # the directions that the points have
-        left, values, _ = np.linalg.svd(X, full_matrices=False)
-        X = left[:, values > 1e-9 * values[0]] * values[values > 1e-9 * values[0]]
+    X = _coordinates(X) if full else X - X.mean(axis=0)
     n, d = X.shape
     links = np.vstack([np.asarray(pairs, dtype=int).reshape(-1, 2) for pairs in (must, cannot)])
     together = np.arange(len(links)) < len(must)
@@ -225,11 +224,11 @@ def mpc_kmeans(X: Array, clusters: int, must: Any, cannot: Any, weight: float, r
         chosen = groups if start % 2 == 0 else []
         rest = X[rng.choice(len(X), clusters - len(chosen), replace=False)]
         centres, labels = np.vstack([*(X[own].mean(axis=0) for own in chosen), rest]), None
-        root, logdet = np.eye(d) / np.sqrt(X.var(axis=0).mean()), 0.0
+        root, logdet = (np.eye(d) if full else np.ones(d)) / np.sqrt(X.var(axis=0).mean()), 0.0
         for _ in range(ROUNDS):
             # 1. Distances and prices of links in the metric A = root rootᵀ; linked points in turn, given the others.
-            Z = X @ root
-            distances = cdist(Z, centres @ root, "sqeuclidean")
+            Z, means = (X @ root, centres @ root) if full else (X * root, centres * root)
+            distances = cdist(Z, means, "sqeuclidean")
             lengths = np.sum((Z[links[:, 0]] - Z[links[:, 1]])**2, axis=1)
             widest = (2.0 * np.linalg.norm(Z, axis=1).max())**2  # points lie about the origin
             price = weight * np.where(together, lengths, widest - lengths)
@@ -248,8 +247,7 @@ def mpc_kmeans(X: Array, clusters: int, must: Any, cannot: Any, weight: float, r
                 scatter = spread.T @ spread + (apart.T * np.maximum(signs, 0.0)) @ apart
                 values, vectors = np.linalg.eigh(scatter / n)
             else:
-                values = (np.square(spread).sum(axis=0) + signs @ np.square(apart)) / n
-                vectors = np.eye(d)
+                values, vectors = (np.square(spread).sum(axis=0) + signs @ np.square(apart)) / n, 1.0
             values = np.maximum(values, 0.0) + 1e-2 * max(float(np.maximum(values, 0.0).mean()), 1e-12)
             root, logdet = vectors / np.sqrt(values), -float(np.log(values).sum())
         if cost < least:
@@ -258,33 +256,39 @@ def mpc_kmeans(X: Array, clusters: int, must: Any, cannot: Any, weight: float, r
 
 
 def dcc(X: Array, clusters: int, must: Any, cannot: Any, weight: float, rng: np.random.Generator,
-        hidden: int = 64, code: int = 10, steps: int = 300) -> Array:
+        hidden: int = 64, code: int = 10, steps: int = 300, batch: int = 1000) -> Array:
     """Return the labels of deep constrained clustering: an autoencoder whose codes are clustered, under links.
 
     Codes z of one hidden layer; soft clusters q_ic ∝ 1 / (1 + ‖z_i − μ_c‖²); the loss is the mean squared error of the
     reconstruction + KL(p‖q) to the sharpened p ∝ q²/Σ_i q + w times the means of −log Σ_c q_ic q_jc over must-links and
-    of −log(1 − Σ_c q_ic q_jc) over cannot-links, by Adam. The networks of the paper have four layers and batches.
+    of −log(1 − Σ_c q_ic q_jc) over cannot-links, by Adam; a step sees the linked points and a batch of the others. The
+    networks of the paper have four layers.
 
     References
     ----------
     H. Zhang, S. Basu, I. Davidson (2019). A framework for deep constrained clustering.
     """
-    X = (X - X.mean(axis=0)) / max(float(X.std()), 1e-12)
+    X = _coordinates(X)
+    X = X / X.std()
     (n, d), code = X.shape, min(code, X.shape[1])
     sizes = ((d, hidden), (hidden, code), (code, hidden), (hidden, d))
     net = [part for a, b in sizes for part in (rng.normal(size=(a, b)) / np.sqrt(a), np.zeros(b))]
+    W1, b1, W2, b2, W3, b3, W4, b4 = net  # a step changes them in place
     pairs = [np.asarray(links, dtype=int).reshape(-1, 2) for links in (must, cannot)]
-    centres, z, q = np.zeros((clusters, code)), X, X
+    linked = np.unique(np.vstack(pairs))
+    pairs = [np.searchsorted(linked, links) for links in pairs]
+    others, centres = np.setdiff1d(np.arange(n), linked), np.zeros((clusters, code))
     moments: list[Array] = []
     for step in range(2 * steps):
         if step == steps:  # the codes of the autoencoder alone are where the clusters begin
-            centres = KMeans(clusters, n_init=10, random_state=int(rng.integers(2**31 - 1))).fit(z).cluster_centers_
+            codes = np.tanh(X @ W1 + b1) @ W2 + b2
+            centres = KMeans(clusters, n_init=10, random_state=int(rng.integers(2**31 - 1))).fit(codes).cluster_centers_
         # 1. Forward: codes z, reconstruction, soft clusters q.
-        W1, b1, W2, b2, W3, b3, W4, b4 = net
-        inner = np.tanh(X @ W1 + b1)
+        seen = X[np.r_[linked, rng.choice(others, min(batch, len(others)), replace=False)]]
+        inner = np.tanh(seen @ W1 + b1)
         z = inner @ W2 + b2
         outer = np.tanh(z @ W3 + b3)
-        error = 2.0 * (outer @ W4 + b4 - X) / X.size
+        error = 2.0 * (outer @ W4 + b4 - seen) / seen.size
         back = (error @ W4.T) * (1.0 - outer**2)
         dz, dcentres = back @ W3.T, np.zeros_like(centres)
         if step >= steps:
@@ -292,7 +296,7 @@ def dcc(X: Array, clusters: int, must: Any, cannot: Any, weight: float, rng: np.
             q = near / near.sum(axis=1, keepdims=True)
             # 2. Derivatives in the logarithms of the 1 / (1 + ‖z − μ‖²), from there in the codes and the centres.
             sharp = q**2 / q.sum(axis=0)
-            slope, dq = (q - sharp / sharp.sum(axis=1, keepdims=True)) / n, np.zeros_like(q)
+            slope, dq = (q - sharp / sharp.sum(axis=1, keepdims=True)) / len(q), np.zeros_like(q)
             for (i, j), apart in ((pairs[0].T, False), (pairs[1].T, True)):
                 if len(i):
                     share = np.sum(q[i] * q[j], axis=1, keepdims=True)
@@ -305,14 +309,20 @@ def dcc(X: Array, clusters: int, must: Any, cannot: Any, weight: float, rng: np.
             dcentres = force.sum(axis=0)[:, None] * centres - force.T @ z
         # 3. Backward, and a step of Adam.
         first = (dz @ W2.T) * (1.0 - inner**2)
-        slopes = [X.T @ first, first.sum(axis=0), inner.T @ dz, dz.sum(axis=0), z.T @ back, back.sum(axis=0),
+        slopes = [seen.T @ first, first.sum(axis=0), inner.T @ dz, dz.sum(axis=0), z.T @ back, back.sum(axis=0),
                   outer.T @ error, error.sum(axis=0), dcentres]
         moments = moments or [np.zeros((2, *np.shape(g))) for g in slopes]
         for variable, slope, moment in zip([*net, centres], slopes, moments):
             moment[0], moment[1] = 0.9 * moment[0] + 0.1 * slope, 0.999 * moment[1] + 0.001 * slope**2
             mean, square = moment[0] / (1 - 0.9**(step + 1)), moment[1] / (1 - 0.999**(step + 1))
             variable -= 3e-3 * mean / (np.sqrt(square) + 1e-8)
-    return np.asarray(q.argmax(axis=1))
+    return cdist(np.tanh(X @ W1 + b1) @ W2 + b2, centres).argmin(axis=1)
+
+
+def _coordinates(X: Array) -> Array:
+    """Return the points about their mean, in the directions that they have: distances are the same."""
+    left, values, _ = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+    return left[:, values > 1e-9 * values[0]] * values[values > 1e-9 * values[0]]
 
 
 def _means(X: Array, labels: Array, before: Array) -> Array:

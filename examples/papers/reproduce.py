@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,8 @@ import numpy as np
 from cells import Cell, run_cell
 from data import Dataset, MissingDataError, load_for, printed_table
 from joblib import Parallel, delayed
-from protocols import EXTENTS, PROTOCOLS, Condition, Protocol, describe
-from tables import RULES, as_text, tabulated
+from protocols import LIMITS, PROTOCOLS, Condition, Protocol, describe
+from tables import LEGEND, RULES, as_text, tabulated
 from tqdm.auto import tqdm
 
 from margindsl.errors import DeclarationError, MarginError, UnknownNameError
@@ -55,11 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     parts = list(planned(protocol, _split(arguments.sets), _split(arguments.conditions), arguments.data))
     cells = dict(cells_of(protocol, parts, arguments, extent))
-    records = read_journal(folder / "cells.jsonl")
+    last = {record["key"]: record for record in read_journal(folder / "cells.jsonl") if record["key"] in cells}
     # Failures are tried again, and so is what a shorter time limit cut off.
-    finished = {record["key"] for record in records if record["status"] == "done"
-                and not (record["state"] == "time_limit" and record["limit"] < arguments.time_limit)}
+    finished = {key for key, record in last.items() if record["status"] == "done"
+                and not (record["state"] == "time_limit" and record["limit"] < cells[key].time_limit)}
     waiting = [cell for key, cell in cells.items() if key not in finished]
+    left = Counter((cell.condition, cell.dataset) for cell in waiting)
+    print(protocol.title, LEGEND, f"Rule without labels: {arguments.choose}.", sep="\n", flush=True)
     code = 0
     try:
         answers = Parallel(arguments.jobs, return_as="generator_unordered")(delayed(run_cell)(cell) for cell in waiting)
@@ -68,17 +71,21 @@ def run(arguments: argparse.Namespace) -> int:
             for record in answers:
                 journal.write(json.dumps(record, ensure_ascii=False) + "\n")
                 journal.flush()
-                records.append(record)
+                last[record["key"]] = record
                 setting = describe(tuple(map(tuple, record["setting"])))
                 shown.set_postfix_str(f"{record['dataset']}, {record['method']} {setting}", refresh=False)
                 shown.update()
+                left[place := (record["condition"], record["dataset"])] -= 1
+                if not left[place] and len(parts) > 1:  # a set that is done is shown at once
+                    done = [part for part in parts if (part.condition.name, part.dataset) == place]
+                    shown.write(as_text(tabulated(protocol, done, last.values(), extent, arguments.choose)))
+                    sys.stdout.flush()
     except KeyboardInterrupt:
         print("reproduce: interrupted; the same command goes on from here", file=sys.stderr)
         code = 3
-    last = {record["key"]: record for record in records if record["key"] in cells}
     table = tabulated(protocol, parts, last.values(), extent, arguments.choose)
     table.to_csv(folder / "table.csv", index=False, float_format="%.6g")
-    print(as_text(table, protocol, arguments.choose))
+    print("\nAll sets\n", as_text(table), sep="")
     return code or int("best" not in table or table["best"].isna().all())
 
 
@@ -120,7 +127,7 @@ def cells_of(protocol: Protocol, parts: Sequence[Part], arguments: argparse.Name
                     settings = [settings[k] for k in sorted(drawn[:arguments.sample])]
                 for setting in settings:
                     cell = Cell(protocol.paper, part.condition.name, part.dataset, method.name, setting, repeat,
-                                arguments.data, arguments.random_state, arguments.time_limit)
+                                arguments.data, arguments.random_state, arguments.time_limit or LIMITS[extent])
                     yield cell.key(part.data.fingerprint), cell
 
 
@@ -159,7 +166,7 @@ def parser() -> argparse.ArgumentParser:
                        "figures)")
     found.add_argument("--methods", metavar="A,B,...", help="methods as printed (default all that are run)")
     found.add_argument("--jobs", type=_count, default=1, metavar="N", help="processes (default 1)")
-    found.add_argument("--grid", choices=EXTENTS, default="full",
+    found.add_argument("--grid", choices=tuple(LIMITS), default="full",
                        help="the paper's grid, a coarser one with three repeats, or a small one with two")
     found.add_argument("--quick", action="store_true", help="the same as --grid quick")
     found.add_argument("--sample", type=_count, metavar="K",
@@ -169,7 +176,8 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--repeats", type=_count, metavar="N", help="instead of the paper's number")
     found.add_argument("--random-state", type=int, default=0, metavar="S",
                        help="of splits, links and solves (default 0)")
-    found.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help="of each solve (default 60)")
+    found.add_argument("--time-limit", type=float, metavar="SECONDS",
+                       help="of each solve (default 60; 5 on the coarse grid, 2 on the quick one)")
     found.add_argument("--choose", choices=tuple(RULES), default="agreement",
                        help="rule that picks a setting without labels (default agreement)")
     found.add_argument("--quiet", action="store_true", help="no progress on stderr")

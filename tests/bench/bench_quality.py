@@ -16,6 +16,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,17 @@ METHODS: dict[str, Callable[[np.ndarray, int, int], np.ndarray]] = {
     "spectral": lambda X, k, s: SpectralClustering(
         k, affinity="nearest_neighbors", n_neighbors=min(10, len(X) - 1), random_state=s).fit_predict(X),
     "cpm3c": lambda X, k, s: MarginClusterer(k, model="cpm3c", time_limit=10.0, random_state=s).fit_predict(X)}
+
+
+if find_spec("clustpy"):  # a peer that is not installed is left out
+    from clustpy.centroid import SphericalKMeans
+
+    METHODS["spherical k-means"] = lambda X, k, s: SphericalKMeans(k, random_state=s).fit(X).labels_
+if find_spec("k_means_constrained"):
+    from k_means_constrained import KMeansConstrained
+
+    METHODS["k-means-constrained"] = lambda X, k, s: KMeansConstrained(
+        k, size_min=int(0.4 * len(X) / k), random_state=s).fit_predict(X)  # the sizes of margindsl, within 60 %
 
 
 def bundled() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
