@@ -7,15 +7,16 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor
 from numbers import Integral
+from operator import length_hint
 from typing import Any
 
 from margindsl.errors import DeclarationError, SolverError
 
 
-def share_out(function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], keep: Callable[[int, Any], None],
+def share_out(function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], keep: Callable[[int, Any], None],
               n_jobs: int | None = None) -> None:
     """Call a function for every task, and hand each answer over as soon as it is there.
 
@@ -24,7 +25,7 @@ def share_out(function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], ke
     is called in this thread with the number of a task and its answer, in the order in which they finish.
     """
     _check(n_jobs)
-    pool = _pool(n_jobs) if len(tasks) > 1 else None
+    pool = _pool(n_jobs) if length_hint(tasks, 2) > 1 else None
     if pool is None:
         for number, task in enumerate(tasks):
             keep(number, function(*task))
@@ -73,7 +74,7 @@ def _pool(n_jobs: int | None) -> Any:
     return None if joblib.effective_n_jobs(n_jobs) == 1 else joblib.Parallel(n_jobs, return_as="generator_unordered")
 
 
-def _answers(pool: Any, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]],
+def _answers(pool: Any, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]],
              stop: threading.Event) -> queue.SimpleQueue[Any]:
     """Return a queue of (number, answer, error), then None: filled by a thread, which Ctrl-C does not reach."""
     import joblib

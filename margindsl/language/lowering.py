@@ -170,7 +170,9 @@ class ObjectiveParts:
                 if is_zero(argument.slope):
                     continue
                 function = function.loss
-            elif isinstance(function, PLQ) and _is_square(function, argument):
+            elif (isinstance(function, PLQ) and len(function.coefficients) == 1 and function.coefficients[0, 0] > 0
+                  and not np.any(np.isfinite(function.domain)) and argument.points is not None
+                  and argument.points.labels is None and not argument.coupling and not is_zero(argument.slope)):
                 self._add_squares(function, argument, weights)
                 continue
             self.rows.append((function, argument, weights))
@@ -211,14 +213,6 @@ class ObjectiveParts:
         if not is_zero(affine.slope):
             linear = Affine(slope=affine.slope, points=affine.points)
             self.rows.append((PLQ.affine(1.0, 0.0), linear, np.ones(rows)))
-
-
-def _is_square(function: PLQ, argument: Affine) -> bool:
-    """Return whether a function is a square of decision values without labels and scalars."""
-    return bool(
-        len(function.coefficients) == 1 and function.coefficients[0, 0] > 0
-        and not np.any(np.isfinite(function.domain)) and argument.points is not None
-        and argument.points.labels is None and not argument.coupling and not is_zero(argument.slope))
 
 
 def _joint(affine: Affine, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:

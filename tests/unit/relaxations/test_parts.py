@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import joblib
 import numpy as np
 import pytest
 
@@ -32,7 +33,8 @@ def test_bounds_are_below_the_optimum_and_above_the_weight_lift(constraints, k, 
     problem = declared(40.0 * clouds(9, 2, constraints), constraints, k, loss)
     optimum = problem.solve(md.Exact(), random_state=0).value
     lifted = problem.solve("weight-lifting", random_state=0)
-    solution = problem.solve(md.Parts(size=4, groups=groups), random_state=0)
+    with joblib.parallel_config("threading"):
+        solution = problem.solve(md.Parts(size=4, groups=groups, n_jobs=2), random_state=0)
     assert lifted.bound - 1e-6 * abs(optimum) <= solution.bound <= optimum * (1 + 1e-9)
     report = solution.verify()
     assert report and not report.unverified

@@ -118,13 +118,10 @@ class Basis:
             along, norms = along - np.outer(new, along[best] / math.sqrt(norms[best])), norms - new**2
             lower[:, k] = new
             picked.append(best)
-        return np.array(picked, dtype=int), self._orthonormal(rows[picked].T)
-
-    def _orthonormal(self, columns: FloatArray) -> FloatArray:
-        """Return orthonormal columns of the same span outside this one."""
+        columns = rows[picked].T
         for _ in range(2):  # once more for what rounding leaves
             columns = np.linalg.qr(columns - self.directions @ (self.directions.T @ columns))[0]
-        return np.asarray(columns)
+        return np.array(picked, dtype=int), columns
 
 
 @dataclass(frozen=True, eq=False)
