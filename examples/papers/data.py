@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.feature_extraction.text import TfidfTransformer
 
 from margindsl.errors import DeclarationError
 
@@ -74,8 +75,9 @@ def load_dataset(name: str, directory: str | None = None, scale: str = "none") -
     ----------
     name : str
     directory : str, optional
-    scale : {"none", "minmax", "max"}
-        Nothing; every column to [0, 1]; all columns by the largest absolute value of the set.
+    scale : {"none", "minmax", "max", "tf-idf"}
+        Nothing; every column to [0, 1]; all columns by the largest absolute value of the set; counts of words by how
+        few rows have the word, and rows to unit length.
     """
     if directory is not None and not Path(directory).is_dir():
         raise DeclarationError(f"data directory {directory!r} does not exist; give a directory of CSV files")
@@ -96,7 +98,8 @@ def load_dataset(name: str, directory: str | None = None, scale: str = "none") -
     if classes.max(initial=0) == 0 or not varies.any():
         raise DeclarationError(f"data set {name!r} has fewer than two classes, or constant columns alone")
     X, low, width = X[:, varies], low[varies], width[varies]
-    X = (X - low) / width if scale == "minmax" else X / np.abs(X).max() if scale == "max" else X
+    X = ((X - low) / width if scale == "minmax" else X / np.abs(X).max() if scale == "max"
+         else TfidfTransformer().fit_transform(X).toarray() if scale == "tf-idf" else X)
     return Dataset(name, X, classes)
 
 
@@ -154,10 +157,10 @@ def encode(frame: pd.DataFrame, target: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def load_for(paper: str, listed: str, directory: str | None, scale: str) -> tuple[Dataset, str]:
     """Return the data set that stands for a set a paper lists, and how it differs from the paper's own."""
-    rows = pd.read_csv(HERE / "sources.csv", comment="#", keep_default_na=False)
+    rows = pd.read_csv(HERE / "sources.csv", comment="#").fillna("")
     row = rows[(rows.paper == paper) & (rows.listed == listed)]
-    name, note = (row.iloc[0]["name"], row.iloc[0]["note"]) if len(row) else (listed.lower(), "")
-    return load_dataset(name, directory, scale), note
+    name, note, own = row.iloc[0][["name", "note", "scale"]] if len(row) else (listed.lower(), "", "")
+    return load_dataset(name, directory, own or scale), note
 
 
 @cache
