@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+import time
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from margindsl.contract import RawSolution, Status
+from margindsl.contract import Budget, RawSolution, Status
 from margindsl.drivers.alternation import alternate, best_labels
 from margindsl.drivers.checkpoint import State
 from margindsl.drivers.guard import Guarded, unanswered
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.errors import UnansweredError
+from margindsl.host.parallel import count_jobs, share_out
+from margindsl.host.threads import small_work_threads
 from margindsl.labelset.forcing import Path
 from margindsl.program.certificates import Certificate
 from margindsl.program.nodes import JointNodes, LiftedNodes, NodeBounds, PartialNodes
-from margindsl.program.passes import Answer
 from margindsl.typing import FloatArray, IntArray
 
 NODE_SHARE = 0.1  # accuracy of a node, as a share of the gap asked for
@@ -27,62 +29,33 @@ JAMMED = 16  # steps from where the parent was, after which a node begins anew: 
 ROUGH = 1e-2  # relative accuracy to which a node of decided points is solved that is below the target anyway
 HOPEFUL = 0.2  # a rounded labelling is fitted when its value is within this share of the incumbent's
 STAGE = "branch and bound"
-EVERY = 10  # nodes between two lines of the history
-
-
-@dataclass(frozen=True, eq=False)
-class Leaf:
-    """Represent one end of the tree: decisions in the order they were taken, and a dual point (see `NodeBounds`)."""
-
-    path: Path  # of (component, sign or cluster)
-    u: FloatArray
-    rest: FloatArray
+EVERY = 10  # nodes between two lines of the history, and that a part of the tree grows by
+PARTS = 2  # a job and round
 
 
 @dataclass(order=True)
 class Node:
-    """Represent an open node; nodes are ordered by their bound, ties by age."""
+    """Represent one end of the tree with a dual point (see `NodeBounds`); they are ordered by bound, then by age."""
 
     bound: float  # certified, inherited from the parent until it is solved itself
     age: int
-    leaf: Leaf = field(compare=False)
+    path: Path = field(compare=False)  # of (component, sign or cluster), in the order in which they were decided
+    u: FloatArray = field(compare=False)
+    rest: FloatArray = field(compare=False)
     start: RawSolution | None = field(compare=False, default=None)  # the parent's solution
 
 
 @dataclass(frozen=True, eq=False)
-class Branched:
-    """Represent the end of a branch and bound: best fit, the tree as a certificate, status, nodes solved, words."""
-
-    fit: Answer
-    certificate: Certificate
-    status: Status
-    nodes: int
-    message: str = ""
-
-
-@dataclass(frozen=True, eq=False)
 class Met:
-    """Represent what a solved node knows of the labels: a hyperplane, and what is charged at every point already.
+    """Represent what a solved node knows of the labels: a hyperplane, and what components are charged already."""
 
-    Parameters
-    ----------
-    node : Node
-        With the better of its inherited and its own bound.
-    raw : RawSolution or None
-        The start of its children.
-    charged : (n,) float array
-        Losses in the node's problem.
-    score : (N,) float array, optional
-        What deciding a component may raise the bound by, where that is known; else charges say it.
-    """
-
-    node: Node
-    raw: RawSolution | None
+    node: Node  # with the better of its inherited and its own bound
+    raw: RawSolution | None  # the start of its children
     w: FloatArray  # (r,)
     bias: FloatArray | float  # (k,)
     scalars: FloatArray  # (S,)
-    charged: FloatArray
-    score: FloatArray | None = None
+    charged: FloatArray | float = 0.0  # (N,) losses in the node's problem
+    score: FloatArray | None = None  # (N,) what deciding one may raise the bound by, where that is known better
 
 
 class Branching:
@@ -98,10 +71,13 @@ class Branching:
         What bounds a node.
     root : RawSolution, optional
         Where the first node begins from.
+    n_jobs : int, optional
+        Parts of the tree that grow at once.
     """
 
-    def __init__(self, run: Run, tol: float, bounds: NodeBounds, root: RawSolution | None = None) -> None:
-        self.run, self.tol, self.bounds, self.root = run, tol, bounds, root
+    def __init__(self, run: Run, tol: float, bounds: NodeBounds, root: RawSolution | None = None,
+                 n_jobs: int | None = 1) -> None:
+        self.run, self.tol, self.bounds, self.root, self.n_jobs = run, tol, bounds, root, n_jobs
         self.meet = {LiftedNodes: self._lifted, PartialNodes: self._partial, JointNodes: self._joint}[type(bounds)]
         self.labels = run.program.labels
         self.closed: list[Node] = []
@@ -110,51 +86,100 @@ class Branching:
         self.solved = 0
         self.age = 0
         self.lowest = np.inf  # smallest bound of closed nodes
-        self.taken: Node | None = None  # while its children take its place, so that Ctrl-C tears no hole into the tree
+        self.beside = 0  # open nodes of other parts of the tree
 
     # -- loop ---------------------------------------------------------------------------------------
 
-    def go(self) -> Branched:
-        """Branch until the gap is certified, the time is up or the callback stops it."""
+    def go(self) -> tuple[Certificate, Status, str]:
+        """Branch until the gap is certified, the time is up or the callback stops it; return the tree as a proof."""
         state = self.run.resume(STAGE)
         if self.run.best is None:
             self.run.fit(self.labels.any_member())
         if state is None:
-            self._push(-np.inf, Leaf((), *self.bounds.zero), self.root)
-            self.open[0].bound = self._value_of(self.open[0].leaf)
+            u, rest = self.bounds.zero
+            self._push(self._value_of((), u, rest), (), u, rest, self.root)
         else:
             self.restore(state)
-        status, message = Status.OPTIMAL, ""
+        status, message = self.grow()
         assert self.run.best is not None
+        leaves, bound = [*self.closed, *self.open], min(self.bound, self.run.best.value)
+        if status is Status.OPTIMAL and bound < self.target - 1e-12 * abs(self.target):
+            status = Status.INACCURATE
+        # a case each leaf, whose path names the first points of what it decides
+        paths = np.zeros((len(leaves), max(len(leaf.path) for leaf in leaves)), dtype=int)
+        for row, leaf in zip(paths, leaves):
+            row[: len(leaf.path)] = self.labels.steps(leaf.path)
+        cases = [self.bounds.case(leaf.u, leaf.rest) for leaf in leaves]
+        arrays = {name: np.concatenate([case[name] for case in cases]) if name in Certificate.UNITS else x
+                  for name, x in cases[0].items()}
+        words = f"branch and bound tree with {len(leaves)} leaves, a dual point each"
+        return (Certificate(bound, kind=self.bounds.kind, arrays={**arrays, "paths": paths}, words=words), status,
+                message or f"{self.solved} nodes, {len(leaves)} leaves")
+
+    def grow(self) -> tuple[Status, str]:
+        """Solve open nodes until none is left below the target or a limit is met; return how it ended, in words too.
+
+        Where there are open nodes for all jobs, each takes its share of the lowest and grows it by itself, a few nodes
+        far: what is left to do is the same in whatever order, so that all but the last round is well spent.
+        """
+        assert self.run.best is not None
+        budget, jobs = self.run.budget, count_jobs(self.n_jobs)
         try:
             while self.open and self.open[0].bound < self.target:
                 self.run.keep(STAGE, self.state)
-                if self.run.budget.expired:
-                    status = Status.TIME_LIMIT
-                    break
-                if self.run.budget.max_iter is not None and self.solved >= self.run.budget.max_iter:
-                    status = Status.ITERATION_LIMIT
-                    break
-                node = self.open[0]
-                self._expand(node)
-                if (self.solved % EVERY == 0 or not self.open) and self.run.record(
+                if budget.expired:
+                    return Status.TIME_LIMIT, ""
+                before, left = self.solved, np.inf if budget.max_iter is None else budget.max_iter - self.solved
+                if left <= 0:
+                    return Status.ITERATION_LIMIT, ""
+                parts = min(PARTS * jobs, len(self.open))
+                if 1 < jobs <= parts and left >= parts * EVERY:
+                    self._share_out(parts)
+                else:
+                    self._expand(self.open[0])
+                if (self.solved // EVERY > before // EVERY or not self.open) and self.run.record(
                         STAGE, self.solved, self.run.best.value, self.bound):
-                    status = Status.INTERRUPTED
-                    break
+                    return Status.INTERRUPTED, ""
         except KeyboardInterrupt as end:
-            status = self.run.ended_by(end)
+            return self.run.ended_by(end), ""
         except UnansweredError as error:  # the node it failed at is still open
-            status, message = self.run.stopped or Status.FAILED, error.words
-        return self._finish(status, message)
+            return self.run.stopped or Status.FAILED, error.words
+        return Status.OPTIMAL, ""
+
+    def _share_out(self, count: int) -> None:
+        """Let parts of the tree grow from the lowest open nodes, and put what they leave in the place of these."""
+        run, tasks, found = self.run, [], dict[int, Any]()
+        lowest = heapq.nsmallest(count * EVERY, self.open)
+        shares = [lowest[number::count] for number in range(count)]
+        for share, seed in zip(shares, run.rng.integers(1 << 32, size=count).tolist()):
+            own = Run(run.program, run.solver, run.fixed_solver, Budget(tol=run.budget.tol, max_iter=EVERY),
+                      np.random.default_rng(seed), late_solver=run.late_solver)
+            own.best = run.best
+            part = Branching(own, self.tol, replace(self.bounds, known=own.known))
+            part.age, part.beside = self.age, len(self.open) - len(share)
+            tasks.append((part, share, time.time() + run.budget.remaining))
+        try:
+            share_out(grown, tasks, found.__setitem__, self.n_jobs)
+        finally:  # of Ctrl-C: what is finished is kept, and the nodes of the others are open
+            for number in sorted(found):
+                closed, left, best, solved = found[number]
+                run.hold(best)
+                self.closed, self.solved = [*self.closed, *closed], self.solved + solved
+                self.lowest = min([self.lowest, *(node.bound for node in closed)])
+                for node in left:
+                    self._push(node.bound, node.path, node.u, node.rest, node.start)
+            gone = {node.age for number in found for node in shares[number]}
+            self.open = [node for node in self.open if node.age not in gone]
+            heapq.heapify(self.open)
 
     def state(self) -> State:
         """Return the tree as arrays: decisions of its nodes one after another, dual points, bounds."""
-        nodes = [*self.closed, *self._unsettled()]
-        decisions = [step for node in nodes for step in node.leaf.path]
+        nodes = [*self.closed, *self.open]
+        decisions = [step for node in nodes for step in node.path]
         return self.bounds.kept() | {
-            "lengths": np.array([len(node.leaf.path) for node in nodes]),
+            "lengths": np.array([len(node.path) for node in nodes]),
             "decisions": np.array(decisions, dtype=np.int64).reshape(-1, 2),
-            "u": np.stack([node.leaf.u for node in nodes]), "rest": np.stack([node.leaf.rest for node in nodes]),
+            "u": np.stack([node.u for node in nodes]), "rest": np.stack([node.rest for node in nodes]),
             "bounds": np.array([node.bound for node in nodes]), "ages": np.array([node.age for node in nodes]),
             "closed": np.array(len(self.closed)), "solved": np.array(self.solved), "age": np.array(self.age)}
 
@@ -162,9 +187,8 @@ class Branching:
         """Go on from a tree, its bounds computed anew; that it leaves out no labelling is for the judge to see."""
         ends = np.cumsum(state["lengths"])
         paths = [tuple((int(c), int(s)) for c, s in part) for part in np.split(state["decisions"], ends[:-1])]
-        leaves = [Leaf(*parts) for parts in zip(paths, state["u"], state["rest"])]
-        nodes = [Node(min(float(bound), self._value_of(leaf)), int(age), leaf)
-                 for bound, age, leaf in zip(state["bounds"], state["ages"], leaves)]
+        nodes = [Node(min(float(bound), self._value_of(*leaf)), int(age), *leaf) for bound, age, *leaf in zip(
+            state["bounds"], state["ages"], paths, state["u"], state["rest"])]
         closed = int(state["closed"])
         self.closed, self.open = nodes[:closed], nodes[closed:]
         heapq.heapify(self.open)
@@ -186,34 +210,27 @@ class Branching:
     @property
     def bound(self) -> float:
         """Return the certified bound of the whole tree."""
-        return min([self.lowest, *(node.bound for node in self._unsettled()[:1])])
-
-    def _unsettled(self) -> list[Node]:
-        return self.open if self.taken is None else [self.taken, *self.open]
+        return min([self.lowest, *(node.bound for node in self.open[:1])])
 
     def _expand(self, node: Node) -> None:
-        """Solve the first open node, then close it or put its children in its place."""
-        z = self.labels.implied(node.leaf.path)
+        """Solve the first open node, then close it or put its children in its place.
+
+        It goes last, so that Ctrl-C tears no hole into the tree: it is still the first, as no child is lower, or older.
+        """
+        z = self.labels.implied(node.path)
         if z is None:
-            solved, raw, component = Node(np.inf, node.age, node.leaf), None, None
+            solved, raw, component = replace(node, bound=np.inf), None, None
         else:
             solved, raw, component = self._solve(node, z)
-        self.taken = node
-        heapq.heappop(self.open)
         if solved.bound >= self.target or component is None:
-            solved.start = None
-            self.closed.append(solved)
+            self.closed.append(replace(solved, start=None))
             self.lowest = min(self.lowest, solved.bound)
         else:
-            self._branch(solved, raw, component)
-        self.taken = None
-
-    def _branch(self, solved: Node, raw: RawSolution | None, component: int) -> None:
-        """Put the children of a node among the open ones."""
-        for value in self.bounds.branches(solved.leaf.path):
-            path = (*solved.leaf.path, (component, value))
-            if self.labels.implied(path) is not None:
-                self._push(solved.bound, Leaf(path, solved.leaf.u, solved.leaf.rest), raw)
+            for value in self.bounds.branches(solved.path):
+                path = (*solved.path, (component, value))
+                if self.labels.implied(path) is not None:
+                    self._push(solved.bound, path, solved.u, solved.rest, raw)
+        heapq.heappop(self.open)
 
     def _solve(self, node: Node, z: IntArray) -> tuple[Node, RawSolution | None, int | None]:
         """Return the node with the better of its inherited and its own bound, and the component to branch on."""
@@ -230,27 +247,28 @@ class Branching:
         run, bounds = self.run, self.bounds
         assert run.best is not None and isinstance(bounds, LiftedNodes)
         form = bounds.form(z, target=self.target, accuracy=NODE_SHARE * self.tol * abs(run.best.value))
-        raw = run.solve(form, node.start)
+        raw = run.solve(form, node.start, max_iter=None)
         if not raw.has_answer:
             raise unanswered(run.solver, raw, "at a node")
         rest = bounds.rest(np.asarray(raw["a"]), float(raw["eta"]), float(raw["tau"]))
         solved = self._better(node, z, np.asarray(raw["u"]), rest)
-        lengths = np.sqrt(np.maximum(np.asarray(raw["z"]), 0.0))
+        charged = bounds.absorbed.value(np.sqrt(np.maximum(np.asarray(raw["z"]), 0.0)))
         w, size = np.asarray(raw["w"]), run.program.size_of_w
-        return Met(solved, raw, w[:size], float(w[size:].sum()), np.zeros(0), bounds.absorbed.value(lengths))
+        return Met(solved, raw, w[:size], float(w[size:].sum()), np.zeros(0), np.bincount(
+            np.asarray(self.labels.component), charged, self.labels.count))
 
     def _joint(self, node: Node, z: IntArray) -> Met:
         """Solve the contracted lift of a node, as far as a share of what it is to prove."""
         run, bounds = self.run, self.bounds
         assert run.best is not None and isinstance(bounds, JointNodes)
-        size, n, r = max(abs(run.best.value), 1e-300), run.program.n, run.program.features.rank
+        size, r = max(abs(run.best.value), 1e-300), run.program.features.rank
         open_gap = min(0.3, np.any(z < 0) * (run.best.value - node.bound) / size)
         tol = max(NODE_SHARE * self.tol, LOOSE * float(open_gap))
         # 1. what the decided points prove alone; then all of them, inside the ball of the weights of better labels
         inner = decided_duals(run, bounds, z, min(tol, ROUGH))
         solved = self._better(node, z, *bounds.repaired(z, bounds.of_decided(z, inner))) if inner.any() else node
         if solved.bound >= self.target:
-            return Met(solved, None, np.zeros(r), 0.0, np.zeros(run.program.losses.scalars.count), np.zeros(n))
+            return Met(solved, None, np.zeros(r), 0.0, np.zeros(run.program.losses.scalars.count))
         form, start = bounds.form(z, inner), node.start
         for most in (None,) if start is None else (JAMMED, None):
             raw = run.solve(form, start, tol=tol, cutoff=self.ceiling, max_iter=most)
@@ -271,39 +289,29 @@ class Branching:
         plain = np.maximum(d, 0.0) * (1.0 - np.minimum(np.abs(products), 1.0))
         plain[at] = np.inf if form.reference is None else plain[at]
         score[np.asarray(self.labels.component)[first]] = np.where(own, plain, -np.inf)[form.component[first]]
-        kept = "reached" in raw.variables and form.n * form.order * len(self.open) < LARGEST_STARTS
+        kept = "reached" in raw.variables and form.n * form.order * (len(self.open) + self.beside) < LARGEST_STARTS
         start = replace(raw, variables={"reached": raw["reached"]}) if kept else None
         return Met(solved, start, w[:r], float(w[r:].sum()), np.asarray(raw.get("scalars", np.zeros(
-            run.program.losses.scalars.count))), np.zeros(n), score)
+            run.program.losses.scalars.count))), score=score)
 
     def _partial(self, node: Node, z: IntArray) -> Met:
-        """Solve the problem of a node's decided points; one without an answer, as of too few points, says nothing."""
-        program, bounds = self.run.program, self.bounds
-        assert isinstance(bounds, PartialNodes)
-        raw = self._compared(node, z)
-        charged, none = np.zeros(program.n), np.zeros(program.losses.scalars.count)
-        if not raw.has_answer:
-            return Met(node, None, np.zeros(program.size_of_w), 0.0, none, charged)
-        solved = self._better(node, z, *bounds.repaired(z, raw.variables))
-        bias, scalars = bounds.form(z).plane(raw.variables)
-        return Met(solved, raw, np.asarray(raw["w"]), bias, scalars, charged)
-
-    def _compared(self, node: Node, z: IntArray) -> RawSolution:
         """Solve the problem of a node's decided points as far as it takes to tell on which side of the target it is.
 
-        Nothing is to be told where the losses of open points have no least value.
+        Too few points, and open ones whose losses have no least value, leave nothing to be told.
         """
-        assert isinstance(self.bounds, PartialNodes)
-        ceiling = self.ceiling - self.bounds.least(z)
-        if not ceiling < np.inf:
-            return RawSolution(Status.UNBOUNDED)
-        form = self.bounds.form(z)
-        guarded, budget = Guarded(self.run.fixed_solver, form), self.run.budget.replace(
-            tol=ROUGH, max_iter=None, callback=None, cutoff=ceiling)
-        raw = guarded.solve(form, budget, node.start, is_judged=False)
-        if raw.status is not Status.OPTIMAL or raw.objective < ceiling:
-            return raw
-        return guarded.solve(form, budget.replace(tol=max(0.01 * self.tol, 1e-12)), raw, is_judged=False)
+        program, bounds, raw = self.run.program, self.bounds, RawSolution(Status.UNBOUNDED)
+        assert isinstance(bounds, PartialNodes)
+        if (ceiling := self.ceiling - bounds.least(z)) < np.inf:
+            form = bounds.form(z)
+            guarded, budget = Guarded(self.run.fixed_solver, form), self.run.budget.replace(
+                tol=ROUGH, max_iter=None, callback=None, cutoff=ceiling)
+            raw = guarded.solve(form, budget, node.start, is_judged=False)
+            if raw.status is Status.OPTIMAL and raw.objective >= ceiling:
+                raw = guarded.solve(form, budget.replace(tol=max(0.01 * self.tol, 1e-12)), raw, is_judged=False)
+        if not raw.has_answer:
+            return Met(node, None, np.zeros(program.size_of_w), 0.0, np.zeros(program.losses.scalars.count))
+        solved = self._better(node, z, *bounds.repaired(z, raw.variables))
+        return Met(solved, raw, np.asarray(raw["w"]), *bounds.form(z).plane(raw.variables))
 
     def _settle(self, node: Node, z: IntArray) -> Node:
         """Return a node without free components, bounded by the dual of its fixed-label problem."""
@@ -324,11 +332,11 @@ class Branching:
 
     def _better(self, node: Node, z: IntArray, u: FloatArray, rest: FloatArray) -> Node:
         value = self.bounds.value(z, u, rest)
-        return Node(value, node.age, Leaf(node.leaf.path, u, rest)) if value > node.bound else node
+        return replace(node, bound=value, u=u, rest=rest) if value > node.bound else node
 
-    def _value_of(self, leaf: Leaf) -> float:
-        z = self.labels.implied(leaf.path)
-        return float("inf") if z is None else self.bounds.value(z, leaf.u, leaf.rest)
+    def _value_of(self, path: Path, u: FloatArray, rest: FloatArray) -> float:
+        z = self.labels.implied(path)
+        return float("inf") if z is None else self.bounds.value(z, u, rest)
 
     # -- incumbents and decisions -------------------------------------------------------------------
 
@@ -352,31 +360,30 @@ class Branching:
         return decision, labels
 
     def _choose(self, met: Met, rounded: tuple[FloatArray, IntArray], z: IntArray) -> int:
-        """Return the free component whose loss at the best labels exceeds what it is charged most."""
-        decision, labels = rounded
-        program = self.run.program
-        if met.score is not None:
-            return int(np.argmax(np.where(z >= 0, -np.inf, met.score)))
-        table = program.kind.margin_table(decision)
-        costs = self.labels.by_components(program.losses.cluster_costs(table, met.scalars))
-        charged = np.bincount(np.asarray(self.labels.component), met.charged, self.labels.count)
-        score = costs[np.arange(self.labels.count), self.labels.contract(labels)] - charged
+        """Return the free component of the best score, or whose loss at the best labels exceeds its charge most."""
+        (decision, labels), score, program = rounded, met.score, self.run.program
+        if score is None:
+            table = program.kind.margin_table(decision)
+            costs = self.labels.by_components(program.losses.cluster_costs(table, met.scalars))
+            score = costs[np.arange(self.labels.count), self.labels.contract(labels)] - met.charged
         return int(np.argmax(np.where(z >= 0, -np.inf, score)))
 
     # -- bookkeeping --------------------------------------------------------------------------------
 
-    def _push(self, bound: float, leaf: Leaf, start: RawSolution | None) -> None:
+    def _push(self, bound: float, *leaf: Any) -> None:
         self.age += 1
-        heapq.heappush(self.open, Node(bound, self.age, leaf, start))
+        heapq.heappush(self.open, Node(bound, self.age, *leaf))
 
-    def _finish(self, status: Status, message: str) -> Branched:
-        assert self.run.best is not None
-        leaves = tuple(node.leaf for node in (*self.closed, *self._unsettled()))
-        bound = min(self.bound, self.run.best.value)
-        if status is Status.OPTIMAL and bound < self.target - 1e-12 * abs(self.target):
-            status = Status.INACCURATE
-        return Branched(self.run.best, certify_tree(self.bounds, leaves, bound), status, self.solved,
-                        message)
+
+def grown(part: Branching, share: list[Node], end: float) -> tuple[Any, ...]:
+    """Return what growing a part of a tree leaves: closed and open nodes, the best fit, and the number solved."""
+    run, part.open = part.run, sorted(share)
+    run.budget = replace(Budget.within(end - time.time()), tol=run.budget.tol, max_iter=run.budget.max_iter)
+    with small_work_threads(run.program.n * run.program.features.rank**2), run.budget.limit(1.0):
+        status, message = part.grow()
+    if status is Status.FAILED:
+        raise UnansweredError(message)
+    return part.closed, part.open, run.best, part.solved
 
 
 def decided_duals(run: Run, nodes: JointNodes, z: IntArray, tol: float = ROUGH) -> FloatArray:
@@ -387,15 +394,3 @@ def decided_duals(run: Run, nodes: JointNodes, z: IntArray, tol: float = ROUGH) 
     raw = Guarded(run.fixed_solver, form).solve(form, run.budget.replace(tol=tol, max_iter=None, callback=None),
                                                 is_judged=False)
     return nodes.inner(z, raw.variables)
-
-
-def certify_tree(bounds: NodeBounds, leaves: Sequence[Leaf], bound: float) -> Certificate:
-    """Return the certificate of a tree: a case each leaf, whose path names the first points of what it decides."""
-    paths = np.zeros((len(leaves), max(len(leaf.path) for leaf in leaves)), dtype=int)
-    for row, leaf in zip(paths, leaves):
-        row[: len(leaf.path)] = bounds.program.labels.steps(leaf.path)
-    cases = [bounds.case(leaf.u, leaf.rest) for leaf in leaves]
-    arrays = {name: np.concatenate([case[name] for case in cases]) if name in Certificate.UNITS else x
-              for name, x in cases[0].items()}
-    return Certificate(bound, kind=bounds.kind, arrays={**arrays, "paths": paths},
-                       words=f"branch and bound tree with {len(leaves)} leaves, a dual point each")

@@ -280,12 +280,15 @@ class Run:
             least = form.losses.value(form.margins(none), scalars)
             if least - value <= EPS * form.units[0] and form.primal_residual(zero, bias) <= HELD:
                 w, decision, value = zero, none, least
-        fit = Answer(np.asarray(form.labels), w, np.asarray(bias), scalars, decision, value, raw)
-        if self.best is None or value < self.best.value:
+        return self.hold(Answer(np.asarray(form.labels), w, np.asarray(bias), scalars, decision, value, raw))
+
+    def hold(self, fit: Answer) -> Answer:
+        """Return a fit, and remember it when it is the best."""
+        if self.best is None or fit.value < self.best.value:
             self.best = fit
             if self.budget.callback is not None:  # programs of other weights have none
                 incumbent = self.budget.incumbent
-                incumbent.value = min(incumbent.value, self.program.to_user(value))
+                incumbent.value = min(incumbent.value, self.program.to_user(fit.value))
         return fit
 
     def _callback(self) -> Callable[[Progress], bool | None] | None:

@@ -13,7 +13,7 @@ from numbers import Integral
 from operator import length_hint
 from typing import Any
 
-from margindsl.errors import DeclarationError, SolverError
+from margindsl.errors import DeclarationError, UnansweredError
 
 
 def share_out(function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], keep: Callable[[int, Any], None],
@@ -24,21 +24,24 @@ def share_out(function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], ke
     joblib is not loaded. Answers do not depend on where tasks run, as long as each draws its own random numbers. `keep`
     is called in this thread with the number of a task and its answer, in the order in which they finish.
     """
-    _check(n_jobs)
-    pool = _pool(n_jobs) if length_hint(tasks, 2) > 1 else None
-    if pool is None:
+    if count_jobs(n_jobs) == 1 or length_hint(tasks, 2) < 2:
         for number, task in enumerate(tasks):
             keep(number, function(*task))
         return
     stop = threading.Event()
-    answers, interrupt = _answers(pool, function, tasks, stop), None
+    answers, interrupt = _answers(n_jobs, function, tasks, stop), None
     try:
         while True:
             try:
-                answer = answers.get()
-                if answer is None:
+                if (answer := answers.get()) is None:
                     break
-                keep(*_found(*answer))
+                number, found, error = answer
+                if isinstance(error, BrokenExecutor):
+                    raise UnansweredError("a process died, perhaps for want of memory; what was finished is kept",
+                                          "Try again with one job") from None
+                if error is not None:
+                    raise error
+                keep(number, found)
             except KeyboardInterrupt as again:
                 if interrupt is not None:
                     raise
@@ -50,37 +53,30 @@ def share_out(function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], ke
         raise interrupt
 
 
-def _found(number: int, answer: Any, error: BaseException | None) -> tuple[int, Any]:
-    if isinstance(error, BrokenExecutor):
-        raise SolverError("a process died, perhaps for want of memory; what was finished is kept: try again with one "
-                          "job") from None
-    if error is not None:
-        raise error
-    return number, answer
-
-
-def _check(n_jobs: Any) -> None:
+def check_jobs(n_jobs: Any) -> None:
+    """Raise unless this is a number of jobs."""
     is_number = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool) and n_jobs != 0
     if n_jobs is not None and not is_number:
         raise DeclarationError(f"n_jobs={n_jobs!r}: expected None, a number of jobs, or −1 for all processors")
 
 
-def _pool(n_jobs: int | None) -> Any:
-    """Return joblib's pool of the active backend; None where tasks are to run in turn."""
+def count_jobs(n_jobs: int | None) -> int:
+    """Return how many tasks run at a time on the active backend of joblib, which one does not load."""
+    check_jobs(n_jobs)
     if n_jobs == 1 or (n_jobs is None and "joblib" not in sys.modules):
-        return None
+        return 1
     import joblib
 
-    return None if joblib.effective_n_jobs(n_jobs) == 1 else joblib.Parallel(n_jobs, return_as="generator_unordered")
+    return int(joblib.effective_n_jobs(n_jobs))
 
 
-def _answers(pool: Any, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]],
+def _answers(n_jobs: int | None, function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]],
              stop: threading.Event) -> queue.SimpleQueue[Any]:
     """Return a queue of (number, answer, error), then None: filled by a thread, which Ctrl-C does not reach."""
     import joblib
 
     found: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    call, own = joblib.delayed(_numbered), os.getpid()
+    pool, call, own = joblib.Parallel(n_jobs, return_as="generator_unordered"), joblib.delayed(_numbered), os.getpid()
 
     def waiting() -> Iterator[Any]:
         for number, task in enumerate(tasks):

@@ -29,6 +29,7 @@ class NodeBounds(ABC):
     """Bound the values of all labellings that agree with the decided ones, by dual points of two arrays (u, rest)."""
 
     program: MarginProgram
+    known: Callable[[], float] = field(default=lambda: np.inf, kw_only=True)  # returns the value of the best labels
 
     kind: ClassVar[str] = "cases"  # of the certificate
 
@@ -80,13 +81,10 @@ class JointNodes(NodeBounds):
     Parameters
     ----------
     lift : LiftForm
-        Of two clusters, every point having a component.
-    known : callable
-        Returns the value of the best labels so far: bounds are of labellings that are better.
+        Of two clusters, every point having a component. Bounds are of labellings better than those known.
     """
 
     lift: LiftForm
-    known: Callable[[], float] = lambda: np.inf
     last: dict[bytes, tuple[LiftForm, IntArray, IntArray, IntArray]] = field(
         default_factory=dict, init=False, repr=False)  # the contraction made last
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.drivers.starts import starting_labels
 from margindsl.errors import CalculusError
+from margindsl.host.parallel import check_jobs
 from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.branching import BranchNodeForm, PointLosses
 from margindsl.program.certificates import Certificate
@@ -64,6 +65,9 @@ class Exact(Relaxation):
         lift of 'sdp' with its cuts, contracted to what is open, of two clusters: some nodes a second, each worth many;
         for kernels and more than 20 columns. "decided" is the problem of the decided points alone, beside the lift of
         all, for whatever has no lift. "auto" takes the first that fits.
+    n_jobs : int or None
+        Parts of the tree of branch and bound at once, as in scikit-learn: None is one unless `joblib.parallel_config`
+        says otherwise, −1 as many as there are processors. The proof is one of the whole tree.
     """
 
     name: ClassVar[str] = "exact"
@@ -77,12 +81,14 @@ class Exact(Relaxation):
     tol: float | None = numbers(most=1.0).or_none().option(None)
     starts: int = integers(0).option(3)
     nodes: str = "auto"
+    n_jobs: int | None = field(default=None, repr=False)  # another number goes on from a checkpoint
     polish: str | bool = "none"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self, "method", ("auto", "enumeration", "branching"))
         check_choice(self, "nodes", ("auto", *OBSTACLES))
+        check_jobs(self.n_jobs)
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:
@@ -163,18 +169,18 @@ class Exact(Relaxation):
                 tree = (LiftedNodes if nodes == "weights" else PartialNodes)(program)
             if (nodes == "decided" or not program.kind.absorbs_labels) and not self._enumerates(program):
                 whole = SDP().beside(run)
-            done = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol, tree, start).go()
+            proof, status, words = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol, tree,
+                                             start, self.n_jobs).go()
         finally:  # also where the solver fails on the way
             run.best, run.fits = apart.best, apart.fits
-        proof = whole if whole is not None and whole.bound > done.certificate.bound else done.certificate
-        return Outcome(done.status, answer=done.fit, certificate=proof, estimate=proof.bound, message=done.message or
-                       f"{done.nodes} nodes, {len(done.certificate.arrays['paths'])} leaves")
+        proof = whole if whole is not None and whole.bound > proof.bound else proof
+        return Outcome(status, answer=run.best, certificate=proof, estimate=proof.bound, message=words)
 
     @staticmethod
     def _root(run: Run, state: State | None) -> tuple[NodeBounds, Certificate | None, RawSolution | None]:
         """Return nodes with the cuts of the first one, what it proves, and where nodes begin; those of a state."""
         root = np.asarray(run.program.labels.pinned)
-        tree = JointNodes(run.program, lift(run.program, whole=True), run.known)
+        tree = JointNodes(run.program, lift(run.program, whole=True), known=run.known)
         if state is not None:
             cuts = Cuts(*(state[f"cuts {f.name}"] for f in fields(Cuts)))
             return replace(tree, lift=replace(tree.lift, cuts=cuts)), None, None

@@ -10,7 +10,7 @@ import numpy as np
 
 from margindsl.contract import Budget, Offer, Refusal, integers
 from margindsl.drivers.run import Run
-from margindsl.host.parallel import share_out
+from margindsl.host.parallel import check_jobs, share_out
 from margindsl.labelset import presolve
 from margindsl.program.certificates import Certificate, certify_least_value
 from margindsl.program.program import MarginProgram
@@ -69,6 +69,7 @@ class Parts(WeightLifting):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self, "groups", ("lift", "exact"))
+        check_jobs(self.n_jobs)
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse what joins groups beyond their weights: a free bias, shared scalars."""

@@ -169,7 +169,7 @@ class SDP(Relaxation):
         if self.cuts == "none" or not run.solver.takes_cuts or form.clusters > 2:
             return nothing
         apart, root = run.apart(), np.asarray(run.program.labels.pinned)
-        better = JointNodes(run.program, form, apart.known)
+        better = JointNodes(run.program, form, known=apart.known)
         if not better.is_bounded or form.count + 2 * form.losses.rows > MOST_INSIDE:
             return nothing
         answer_first(apart)
