@@ -80,17 +80,8 @@ def descend(run: Run, fit: Answer, proposals: Proposals, rounds: int, tol: float
 
 
 def weight_factors(steps: int, start: float) -> FloatArray:
-    """Return the (steps + 1,) factors of the loss weight, geometric from `start` to one.
+    """Return the (steps + 1,) factors of the loss weight, geometric from `start`, in (0, 1], to one.
 
-    Parameters
-    ----------
-    steps : int
-        Steps before the last factor, 1; none when 0.
-    start : float
-        First factor, in (0, 1].
-
-    Examples
-    --------
     >>> weight_factors(2, 0.01).round(6).tolist()
     [0.01, 0.1, 1.0]
     """

@@ -73,7 +73,7 @@ def neighbour_graph(points: FloatArray) -> Any:
     s, p = len(points), min(NEIGHBOURS + 1, len(points))
     check(2 * s * points.size)
     near = np.argpartition(squared_distances(points, points), p - 1, axis=1)[:, :p]
-    return csr_array((np.ones(near.size), (np.repeat(np.arange(s), p), near.ravel())), shape=(s, s))
+    return csr_array((np.ones(near.size), near.ravel(), np.arange(0, near.size + 1, p)), shape=(s, s))
 
 
 def walked(points: FloatArray) -> FloatArray:

@@ -212,17 +212,12 @@ def _groups(run: Run, fit: Answer, moves: Moves, tries: int) -> list[Estimated]:
 
 
 def block_moves(run: Run, fit: Answer, keep: int) -> list[IntArray]:
-    """Return the most promising labellings of B, of two clusters, that differ from a fit in whole blocks of components.
+    """Return the `keep` most promising labellings of B, of two clusters, that differ from a fit in whole blocks.
 
     A block is what the exact linear oracle changes when the decision values are shifted (all components in a
     window at the boundary), when the hyperplane is tilted along a direction in which the features vary, or
     when a sub-cluster is turned over, alone or against one of the other side. The oracle keeps links, known
     labels and balance; blocks are ranked by `newton_values`.
-
-    Parameters
-    ----------
-    keep : int
-        Most labellings returned.
     """
     program, features, losses = run.program, run.program.features, run.program.losses
     arguments = losses.arguments(program.margins(fit.labels, fit.decision), fit.scalars)
@@ -308,12 +303,7 @@ def regroupings(run: Run, fit: Answer, keep: int) -> list[IntArray]:
     """Return labellings of B in which two clusters are merged and one is split, those first that keep clusters tight.
 
     The cluster that is split by k-means is a third one, or the two that were merged. Labellings are ranked by how much
-    the squared distances of points to the means of their clusters grow.
-
-    Parameters
-    ----------
-    keep : int
-        Most labellings returned.
+    the squared distances of points to the means of their clusters grow, and `keep` of them are returned.
     """
     found, k = [], run.program.clusters
     groups = [np.flatnonzero(fit.labels == q) for q in range(k)]

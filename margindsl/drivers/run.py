@@ -73,13 +73,7 @@ class StoppingRule:
         self.mark = begun + max(room, HALF * begun)
 
     def ends(self, value: float, a_fit: float = 0.0) -> bool:
-        """Return whether to stop at the best value so far.
-
-        Parameters
-        ----------
-        a_fit : float
-            What one fit has taken on average; 0 where none is known.
-        """
+        """Return whether to stop at the best value so far, where a fit has taken `a_fit` on average, 0 if unknown."""
         work, size = self.incumbent.work, abs(value)
         if work > self.free and value - self.bound <= PRICE * size * WINDOW:
             return True

@@ -37,11 +37,6 @@ def search(run: Run, fit: Answer, rounds: int = 60, tries: int = 6, tol: float =
         Relative accuracy of the fixed-label solves.
     blocks : int
         Block moves among the escapes; 0 for no escapes.
-
-    Returns
-    -------
-    Answer
-        Never worse than the one given.
     """
     if run.program.losses.is_turned:  # moves are estimated by losses of margins
         return alternate(run, fit.labels, tol=tol, fit=fit)
@@ -52,19 +47,8 @@ def search(run: Run, fit: Answer, rounds: int = 60, tries: int = 6, tol: float =
 def escape(run: Run, fit: Answer, blocks: int, rounds: int = 60, tries: int = 6, tol: float = 1e-7) -> Answer:
     """Improve a labelling that no small move improves, by escapes with small moves after each.
 
-    Escapes lower the loss weight and raise it again, move a block of two clusters or regroup more, and begin anew.
-
-    Parameters
-    ----------
-    blocks : int
-        Block moves or regroupings tried from one labelling.
-    rounds, tries, tol
-        As for `search`.
-
-    Returns
-    -------
-    Answer
-        Never worse than the one given.
+    Escapes lower the loss weight and raise it again, move `blocks` blocks of two clusters or regroup more, and begin
+    anew; the rest is as for `search`.
     """
     for number in range(LARGEST_ESCAPES if _is_affordable(run) else 0):
         if run.done:
@@ -143,15 +127,8 @@ def _escapes(run: Run, fit: Answer, blocks: int, tol: float) -> Iterator[IntArra
 
 
 def lowest_ends(run: Run, starts: list[IntArray], keep: int) -> list[IntArray]:
-    """Return the lowest ends of rough descents, in the program of coded margins where there is one: its fits are cheap.
-
-    Shapes: `starts` (n,).
-
-    Parameters
-    ----------
-    keep : int
-        Most labellings returned.
-    """
+    """Return the `keep` lowest ends of rough descents, in the program of coded margins where there is one: fits there
+    are cheap."""
     def descents(coded: Run) -> list[Answer]:
         return [alternate(coded, labels, tol=ROUGH) for labels in run.improving(starts)]
 

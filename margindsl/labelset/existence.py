@@ -97,7 +97,8 @@ def greedy_member(labels: Constraints) -> IntArray | None:
         need, room = (labels.needed_sizes - held).tolist(), (labels.room - held).tolist()
         rest = labels.free.copy()
         rest[nodes] = False
-        order = np.flatnonzero(rest)
+        alike = rest & (labels.size == 1) & labels.allowed.all(axis=1)
+        order, alone = np.flatnonzero(rest & ~alike), np.flatnonzero(alike)
         order = order[np.argsort(-labels.size[order], kind="stable")]
         for c, allowed, many in zip(order, labels.allowed[order].tolist(), labels.size[order].tolist()):
             options = [q for q, is_open in enumerate(allowed) if is_open and room[q] >= many]
@@ -107,19 +108,21 @@ def greedy_member(labels: Constraints) -> IntArray | None:
             need[q] -= many
             room[q] -= many
         else:
-            if max(need) <= 0 <= min(room):
+            while len(alone) and max(room) > 0:  # many at a time, fewer than the neediest lacks where all are needed
+                q = _roomiest([q for q in range(labels.clusters) if room[q] > 0], need, room)
+                many = min(room[q], max(1, len(alone) // (2 * labels.clusters)))
+                z[alone[:many]], alone = q, alone[many:]
+                need[q] -= many
+                room[q] -= many
+            if max(need) <= 0 <= min(room) and not len(alone):
                 return z
     return None
 
 
 def draw_linked(labels: Constraints, rng: np.random.Generator) -> IntArray | None:
-    """Draw clusters of the cannot-linked free components one after another, uniformly among those left.
+    """Draw clusters (m,) of the cannot-linked free components one after another, uniformly among those left.
 
-    Returns
-    -------
-    ndarray of int, shape (m,), or None
-        Clusters of ``apart_blocks[0]``, every possible choice with positive probability; None when the draw
-        ran into a component without a cluster.
+    Every possible choice has a positive probability; None where a component has no cluster left.
     """
     nodes, edges = labels.apart_blocks
     return _assign_greedily(labels, lambda options, need, room: options[int(rng.integers(len(options)))],

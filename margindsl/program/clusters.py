@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -90,11 +90,6 @@ class ClusterForm(LabelledForm):
     @property
     def is_convex(self) -> bool:
         return self.runner is not None or not self.parts.rising.rows
-
-    def falling_only(self) -> ClusterForm:
-        """Return the convex form without the rising parts of the losses."""
-        parts = replace(self.parts, rising=replace(self.parts.rising, terms=()))
-        return replace(self, losses=parts.falling, parts=parts)
 
     def drawn(self, table: FloatArray) -> FloatArray:
         """Return the adjoint of `outputs` at a table (n, k), in x, with zeros for the scalars."""

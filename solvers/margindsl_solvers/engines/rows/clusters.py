@@ -20,6 +20,8 @@ from margindsl_solvers.engines.rows.model import Block, Pair, Rows
 from margindsl_solvers.engines.rows.plane import bordered, solve_positive
 
 MAJORANTS = 60
+FACTORED = 360  # products with the features that a factor of order r k may cost; conjugate gradients take about 30
+INEXACT = 1e-2  # relative residual of a step by conjugate gradients; steps were as many as with 1e-8
 
 
 class ClusterRows(Rows):
@@ -100,7 +102,8 @@ class ClusterRows(Rows):
         damping = self._damping(curvature, gradient, reach)
         held = self.damping(np.diag(curvature.corner), gradient[self.rank + own :], reach[own:])
         curvature = dataclasses.replace(curvature, corner=curvature.corner + np.diag(held))
-        if self.rank <= limit:
+        size, scalars = self.form.clusters * self.form.features.rank, self.border > self.bias
+        if self.rank <= limit and (scalars or size**2 <= FACTORED * self.form.n):
             return dense_step(self.form, curvature, balance, gradient, damping)
         return _iterative(self.form, curvature, balance, gradient, damping)
 
@@ -108,7 +111,7 @@ class ClusterRows(Rows):
         """Return what holds a bias in a Newton system, in proportion to its gradient: see `Rows.damping`."""
         if not self.bias:
             return 0.0
-        curved, end = curvature.trace, self.rank + self.bias
+        curved, end = float(curvature.value[curvature.first == curvature.second].sum()), self.rank + self.bias
         firm = curved <= 1e-10 * float(np.sum(self.weights[self.loss_rows]))
         force = float(np.max(np.abs(gradient[self.rank : end]) / reach[: self.bias]))
         return 1e-13 * curved + (1e-3 if firm else 1e-7) * force  # where both are zero, nothing pulls at the bias
@@ -182,16 +185,6 @@ class PointBlocks:
     crossed: FloatArray  # (n, k, S), second derivatives in a decision value and a scalar
     corner: FloatArray  # (S, S), those in two scalars
 
-    @property
-    def trace(self) -> float:
-        """Return the sum of the diagonals."""
-        return float(self.value[self.first == self.second].sum())
-
-    def matrix(self, n: int, k: int) -> csr_array:
-        """Return the (nk, nk) matrix with the blocks on its diagonal."""
-        positions = self.point * k + self.first, self.point * k + self.second
-        return csr_array((self.value, positions), shape=(n * k, n * k))
-
 
 def runners(form: ClusterForm, x: FloatArray) -> IntArray:
     """Return the (n,) strongest clusters other than the points' own, at x = (w, β)."""
@@ -253,7 +246,9 @@ def _packed(form: ClusterForm, x: FloatArray) -> FloatArray:
 def _iterative(form: ClusterForm, curvature: PointBlocks, balance: FloatArray, gradient: FloatArray,
                damping: float = 0.0) -> FloatArray:
     """Return the Newton step by conjugate gradients, scalars eliminated."""
-    G, k, blocks = form.bound_normals, form.clusters, curvature.matrix(form.n, form.clusters)
+    G, n, k = form.bound_normals, form.n, form.clusters
+    index = curvature.point * k + curvature.first, curvature.point * k + curvature.second
+    blocks = csr_array((curvature.value, index), shape=(n * k, n * k))
     held = np.append(np.ones(form.size_of_w), np.full(form.border, damping))
     end = len(held)
 
@@ -265,7 +260,7 @@ def _iterative(form: ClusterForm, curvature: PointBlocks, balance: FloatArray, g
     operator = LinearOperator((end, end), matvec=product, dtype=float)
 
     def inverse(X: FloatArray) -> FloatArray:
-        return np.stack([cg(operator, column, rtol=1e-8, maxiter=500)[0] for column in X.T], axis=1)
+        return np.stack([cg(operator, column, rtol=INEXACT, maxiter=500)[0] for column in X.T], axis=1)
 
     side = _side(form, curvature) if len(curvature.corner) else np.zeros((end, 0))
     return bordered(inverse, gradient, side, curvature.corner, end)
@@ -298,7 +293,9 @@ def fair_start(form: ClusterForm, budget: Budget, start: RawSolution | None, sol
         return start
     if form.losses.scalars.count:  # nothing may hold them but what rises
         return start
-    return solve(form.falling_only(), budget.replace(tol=max(budget.tol, 1e-2)), None)
+    parts = dataclasses.replace(form.parts, rising=dataclasses.replace(form.parts.rising, terms=()))
+    falling = dataclasses.replace(form, losses=parts.falling, parts=parts)
+    return solve(falling, budget.replace(tol=max(budget.tol, 1e-2)), None)
 
 
 # -- majorants ------------------------------------------------------------------------------------------
