@@ -2,7 +2,8 @@
 Which columns matter, and which points belong nowhere?
 ======================================================
 
-A column counts for as much as decision values move without it; points of low margin lie between the clusters.
+A column counts for as much as decision values move without it; points of low margin lie between the
+clusters, and far points belong to none.
 """
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_wine

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 import margindsl as md
 from margindsl.errors import DeclarationError, InfeasibleError
 from margindsl.estimators.base import LinearWeights, MarginEstimator, generator, mean_one, warn_early, weights_of
+from margindsl.estimators.fences import Fences, margins_of
 from margindsl.estimators.links import PointNames, declared_links, group_links
 from margindsl.estimators.models import AUTO, bounding, cluster_codes, known_labels, make_problem
 from margindsl.estimators.spatial_sign import SpatialSign
@@ -24,7 +25,6 @@ from margindsl.selection.stability import MOST
 from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray, PictureName
 
 LINKED = 4.0  # weight of a point with a link or a known label: from 3 to 10 points without have the same mean index
-FENCE = 2.0  # interquartile ranges; with 1.5 clean clouds of 300 points had 2 to 9 outliers, with 2 none to 3
 
 
 class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin,
@@ -89,8 +89,8 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         Points whose label is not that of their decision value: sizes, links or known labels keep them. At all others
         ``predict(X)`` is `labels_`.
     outliers_ : (n,) bool array
-        Points whose loss is at its cap, where the model's losses have one; otherwise those of a margin more than two
-        interquartile ranges below the lower quartile of their cluster.
+        Points whose loss is at its cap, where the model's losses have one; otherwise those of a negative
+        `score_samples`.
     left_out_ : int
         Number of links to points that were not there.
     view_ : transformer or None
@@ -207,7 +207,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
             raise DeclarationError(f"optimise={self.optimise!r}: expected True or False")
         self.view_ = self._new_view()
         held = is_lazy(X) and all(hasattr(chunk, "add_done_callback") for chunk in X.__dask_graph__().values())
-        X = X if self.view_ is None else self.view_.fit_transform(X)
+        seen, X = X, X if self.view_ is None else self.view_.fit_transform(X)
         X = X.persist() if held and self.view_ is not None else X  # workers that hold the points hold their view
         sized = self.min_size is not None or self.max_size is not None
         free = sized and self.model is None and isinstance(self.balance, str)
@@ -234,10 +234,9 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         self.problem_, self.solution_ = problem, solution
         self.labels_, self.margins_ = cluster_codes(solution.labels, problem.labels.clusters), solution.margins
         self.held_ = solution.labels != Names(problem.labels.clusters).predicted(solution.decision)
-        self.outliers_ = np.isin(np.arange(n), solution.outliers)
-        for own in (self.labels_ == q for q in np.unique(self.labels_) if not len(solution.outliers)):
-            low, high = np.quantile(self.margins_[own], (0.25, 0.75))
-            self.outliers_[own] = self.margins_[own] < low - FENCE * (high - low)
+        self._fences = Fences(seen, problem.labels.clusters, solution.decision, self._is_pairwise)
+        scores = self._fences.inside(seen, solution.decision)
+        self.outliers_ = np.isin(np.arange(n), solution.outliers) if len(solution.outliers) else scores < 0
         self.value_, self.bound_, self.gap_ = solution.value, solution.bound, solution.gap
         self.n_iter_ = max(1, len(solution.history))
         empty = np.flatnonzero(np.bincount(self.labels_, minlength=int(k)) == 0)
@@ -297,9 +296,15 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         return values.reshape(len(values), -1)
 
     def score_samples(self, X: Any) -> FloatArray:
-        """Return the margins (m,) of points in the clusters they are predicted in: the lower, the less they belong."""
-        values = np.sort(self.transform(X), axis=1)
-        return np.abs(values[:, 0]) if values.shape[1] == 1 else np.asarray(values[:, -1] - values[:, -2])
+        """Return how far points (m, d) lie inside two fences of the cluster they are predicted in, negative outside.
+
+        One is two interquartile ranges below the lower quartile of the margins in the cluster: beyond it lie points
+        between clusters. The other is three above the upper quartile of distances from the cluster's mean, in units of
+        the scatter within clusters: margins do not see points that are far from all. The score is the lesser of the
+        two, in interquartile ranges; of Dask arrays and precomputed kernels that of margins alone.
+        """
+        X = self._read(X, reset=False)
+        return np.zeros(X.shape[0]) if self.solution_ is None else self._fences.inside(X, self.decision_function(X))
 
     @property
     def feature_importances_(self) -> FloatArray:
@@ -327,7 +332,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
 
         Shapes: `X` (m, d), `sample_weight` (m,).
         """
-        losses = np.maximum(0.0, 1.0 - self.score_samples(X))
+        losses = np.maximum(0.0, 1.0 - margins_of(self.decision_function(X)))
         return -float(np.average(losses, weights=mean_one(weights_of(sample_weight, len(losses)))))
 
 

@@ -110,7 +110,10 @@ class SemiSupervisedODM(MarginClassifier):
         found, name = np.flatnonzero(known), type(self).__name__
         given = _plain(classes[known])
         if len(found):
-            self._check_classes(given)
+            if given.dtype == object and len({isinstance(value, str) for value in given}) > 1:
+                raise DeclarationError(f"{type(self).__name__}: the known classes are strings and numbers; give them "
+                                       "one type")
+            check_classification_targets(given)
         self.classes_, codes = np.unique(given, return_inverse=True)
         if len(self.classes_) < 2 or (self.model == "ssodm" and len(self.classes_) > 2):
             rule = ("Only binary classification is supported by model='ssodm'" if self.model == "ssodm"
@@ -206,12 +209,6 @@ class SemiSupervisedODM(MarginClassifier):
             assert_all_finite(y[~missing], input_name="y")
         return np.array([not lost and (isinstance(value, str) != isinstance(self.unknown, str) or value != self.unknown)
                          for value, lost in zip(y.tolist(), missing)], dtype=bool)
-
-    def _check_classes(self, known: Any) -> None:
-        if known.dtype == object and len({isinstance(value, str) for value in known}) > 1:
-            raise DeclarationError(f"{type(self).__name__}: the known classes are strings and numbers; give them one "
-                                   "type")
-        check_classification_targets(known)
 
     def _check_linear(self, name: str) -> None:
         super()._check_linear(name)

@@ -25,18 +25,7 @@ SAMPLED_RUNS = 64     # stretches of rows it is spread over
 
 
 def row_blocks(n: int, columns: int) -> list[slice]:
-    """Split ``range(n)`` into slices of at most about a million entries each.
-
-    Parameters
-    ----------
-    n, columns : int
-        Shape of the matrix to walk through.
-
-    Examples
-    --------
-    >>> row_blocks(3, 2)
-    [slice(0, 3, None)]
-    """
+    """Split the rows of a matrix (n, columns) into slices of at most about a million entries each."""
     step = max(1, BLOCK_ENTRIES // max(1, columns))
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 

@@ -1,4 +1,4 @@
-"""Planted outliers: area under the curve of margins, isolation forests and local outlier factors, by kind.
+"""Planted outliers: area under the curve of `score_samples`, isolation forests and local outlier factors, by kind.
 
 Run ``python tests/bench/bench_outliers.py [--data PATH ...] [--points 300] [--share 0.05] [--quick] [--json FILE]``.
 Sets are those of `bench_quality`, and clouds of three to six clusters. "between" are means of two points of different
@@ -67,7 +67,7 @@ def main() -> None:
         for title, part in (("sets", rows[:-4]), ("clouds", rows[-4:])):
             if part:
                 print(f"{kind:8s} {len(part):3d} {title:7s}" + "  ".join(f"{word} {value:.3f}" for word, value in zip(
-                    ("margins", "forest", "LOF", "flagged", "of others"), np.mean(part, axis=0))), flush=True)
+                    ("scores", "forest", "LOF", "flagged", "of others"), np.mean(part, axis=0))), flush=True)
     if options.json:
         options.json.write_text(json.dumps(found), encoding="utf-8")
 

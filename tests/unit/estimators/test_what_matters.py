@@ -19,11 +19,18 @@ def model():
     return MarginClusterer(3, random_state=0).fit(np.vstack([X, NOISE]))
 
 
-def test_outliers_are_the_points_of_low_margin(model):
+def test_outliers_lie_outside_the_fences_of_margins_or_of_distances(model):
+    points = np.vstack([X, NOISE])
     assert model.outliers_[150:].sum() >= 9 and model.outliers_[:150].sum() <= 3
-    scores = model.score_samples(np.vstack([X, NOISE]))
-    assert np.allclose(scores[~model.held_], model.margins_[~model.held_])
-    assert np.median(scores[:150]) > scores[150:].max()
+    scores = model.score_samples(points)
+    assert np.array_equal(model.outliers_, scores < 0)
+    assert np.allclose(scores[140:], model.score_samples(points[140:]))
+    assert (model.score_samples(4 * X) < 0).all()  # far points, whose margins are great
+    kernel = MarginClusterer(3, kernel="precomputed", random_state=0).fit(X @ X.T)
+    low, high = (np.array([np.quantile(kernel.margins_[kernel.labels_ == q], part) for q in range(3)])[kernel.labels_]
+                 for part in (0.25, 0.75))
+    assert not kernel.held_.any() and np.allclose(
+        kernel.score_samples(X @ X.T), (kernel.margins_ - low) / (high - low) + 2)
 
 
 def test_outliers_are_the_points_at_the_cap_where_there_is_one():
