@@ -54,6 +54,8 @@ class Moves:
     fixed: FloatArray  # (m,)
     estimate: FloatArray  # (m,)
     gradient: FloatArray  # (m, r(k−1)), H^{-1/2} G
+    damping: FloatArray  # (m,), 1 + δ
+    root: FloatArray  # (r(k−1), r(k−1)), H^{1/2}, lower
 
 
 def estimate_moves(run: Run, fit: Answer) -> Moves:
@@ -69,14 +71,14 @@ def estimate_moves(run: Run, fit: Answer) -> Moves:
     chosen = np.sort(np.argsort(fixed, axis=None, kind="stable")[:most])
     chosen = chosen[np.isfinite(fixed.ravel()[chosen])]
     components, positions = np.divmod(chosen, program.clusters)
-    gradient, damping = _second_order(program, fit, table, components, positions)
+    gradient, damping, root = _second_order(program, fit, table, components, positions)
     estimate = fixed.ravel()[chosen] - 0.5 * np.einsum("mr,mr->m", gradient, gradient) / damping
-    return Moves(components, positions, fixed.ravel()[chosen], estimate, gradient)
+    return Moves(components, positions, fixed.ravel()[chosen], estimate, gradient, damping, root)
 
 
 def _second_order(program: MarginProgram, fit: Answer, table: FloatArray, components: IntArray,
-                  positions: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return H^{-1/2} G (m, r(k−1)) and 1 + δ (m,) of moves."""
+                  positions: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return H^{-1/2} G (m, r(k−1)) and 1 + δ (m,) of moves, and H^{1/2}."""
     labels, losses = program.labels, program.losses
     slopes, bends = np.empty_like(table), np.empty_like(table)
     for q, margins in enumerate(table.T):
@@ -102,7 +104,7 @@ def _second_order(program: MarginProgram, fit: Answer, table: FloatArray, compon
         reach = solve_triangular(root, _coded(new[part], rows).T, lower=True)
         np.add.at(damping, move[part], heavier[part] * np.einsum("rp,rp->p", reach, reach))
     check(2 * gradient.size * len(root))
-    return solve_triangular(root, gradient.T, lower=True).T, damping
+    return solve_triangular(root, gradient.T, lower=True).T, damping, root
 
 
 def _coded(directions: FloatArray, rows: FloatArray) -> FloatArray:
@@ -139,9 +141,11 @@ def _regular(hessian: FloatArray) -> FloatArray:
 
 
 def candidate_moves(run: Run, fit: Answer, tries: int) -> list[IntArray]:
-    """Return the labellings in B that the most promising moves, pairs and groups of moves lead to, the best first.
+    """Return the labellings in B that the most promising moves, pairs and groups of moves lead to, the lowest first.
 
-    Only those with a negative estimate: it is optimistic, and none above zero was ever seen to succeed.
+    Only those with a negative estimate: it is optimistic, and none above zero was ever seen to succeed. Of these only
+    those that are lower where the Newton step leads, or where none is the lowest: of what else was fitted nine in ten
+    were no lower, and took nine tenths of the time.
 
     Parameters
     ----------
@@ -154,9 +158,17 @@ def candidate_moves(run: Run, fit: Answer, tries: int) -> list[IntArray]:
     order = np.argsort(moves.estimate, kind="stable")
     found: list[Estimated] = [(float(moves.estimate[m]), (int(m),)) for m in order[allowed[order]][:tries]]
     found += _pairs(run, fit, moves, tries) + _groups(run, fit, moves, tries)
-    found.sort(key=lambda entry: entry[0])
-    return [labels.moved(fit.labels, moves.components[list(chosen)], moves.positions[list(chosen)])
-            for estimate, chosen in found if estimate < 0]
+    groups = [list(chosen) for estimate, chosen in found if estimate < 0]
+    if not groups:
+        return []
+    moved = [labels.moved(fit.labels, moves.components[group], moves.positions[group]) for group in groups]
+    downhill = np.stack([(moves.gradient[group] / moves.damping[group, None]).sum(axis=0) for group in groups])
+    planes = fit.w - solve_triangular(moves.root, downhill.T, lower=True, trans="T").T
+    values = np.array([run.program.value_at(there, w, fit.bias, fit.scalars) for there, w in zip(moved, planes)])
+    run.add_work(len(values))
+    order = np.argsort(values, kind="stable")
+    few = 1 if run.coded() is run else len(order)  # a step does not see the kinks where rivals tie, as at w = 0
+    return [moved[index] for index in order[:np.count_nonzero(values < fit.value) or few]]
 
 
 def _pairs(run: Run, fit: Answer, moves: Moves, tries: int) -> list[Estimated]:

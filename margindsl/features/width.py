@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from margindsl.errors import DeclarationError, one_of
 from margindsl.features.distances import squared_distances
 from margindsl.features.points import Points
-from margindsl.typing import FloatArray
 
 SAMPLE = 1000
 
@@ -97,7 +96,10 @@ def find_width(width: Width, X: Points, rng: np.random.Generator) -> float:
     check_width(width)
     if not isinstance(width, (str, MeanDistance)):
         return float(width)
-    distances = _sampled_distances(X, rng)
+    if X.shape[0] > SAMPLE:
+        X = X[np.sort(rng.choice(X.shape[0], SAMPLE, replace=False))]
+    distances = np.sqrt(squared_distances(X, X)[np.triu_indices(X.shape[0], 1)]) if sp.issparse(X) else (
+        scipy.spatial.distance.pdist(np.asarray(X, dtype=np.float64)))
     if width == "median":
         middle = float(np.median(distances))
         # More than half of the pairs may coincide; the median of the others is still a scale.
@@ -111,12 +113,3 @@ def find_width(width: Width, X: Points, rng: np.random.Generator) -> float:
             "number."
         )
     return value
-
-
-def _sampled_distances(X: Points, rng: np.random.Generator) -> FloatArray:
-    n = X.shape[0]
-    if n > SAMPLE:
-        X = X[np.sort(rng.choice(n, SAMPLE, replace=False))]
-    if not sp.issparse(X):
-        return np.asarray(scipy.spatial.distance.pdist(np.asarray(X, dtype=np.float64)))
-    return np.sqrt(squared_distances(X, X)[np.triu_indices(X.shape[0], 1)])

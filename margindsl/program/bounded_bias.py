@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from margindsl.calculus.accuracy import rounding
+from margindsl.calculus.accuracy import EPS, rounding
 from margindsl.features import FeatureOperator
 from margindsl.labelset.codes import differences
 from margindsl.program.bounds import DecisionBound
@@ -110,7 +110,7 @@ def summed(features: FeatureOperator, weights: FloatArray, sizes: FloatArray | N
     """
     sums = features.adjoint(weights)
     parts = features.magnitudes(weights if sizes is None else sizes)
-    return np.where(np.abs(sums) <= rounding(parts, features.n), 0.0, sums)
+    return np.where(np.abs(sums) <= EPS * (8.0 + features.n) * parts, 0.0, sums)  # products may add one by one
 
 
 def sum_vanishes(features: FeatureOperator, weights: FloatArray, sizes: FloatArray | None = None) -> bool:

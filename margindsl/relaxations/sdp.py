@@ -136,8 +136,12 @@ class SDP(Relaxation):
         """Solve the form, repair the dual point to a certificate, return directions to round."""
         form, state, weighted = self.form_of(run), run.resume(self.name), self._weighted(run)
         form, inner, better = self._inside(run, form)
+        start = None
+        if state is not None:
+            kept: dict[str, Any] = {f.name: np.asarray(state[f"cuts {f.name}"]) for f in fields(form.cuts)}
+            form, start = replace(form, cuts=Cuts(**kept)), raw_of(state)
         with run.share(0.8):
-            raw, certificate = self.solve_lift(run, *_restored(form, state))
+            raw, certificate = self.solve_lift(run, form, start)
         if certificate is None:  # refused, failed, or out of time before the first iterate
             return Outcome(raw.status, candidates=(first_start(run),) if raw.status.has_answer else (),
                            message=raw.message)
@@ -309,11 +313,3 @@ class SDP(Relaxation):
 def _kept(form: LiftForm, raw: RawSolution) -> State:
     """Return an answer and the cuts it was found with as a state."""
     return raw_state(raw) | {f"cuts {f.name}": np.asarray(getattr(form.cuts, f.name)) for f in fields(form.cuts)}
-
-
-def _restored(form: LiftForm, state: State | None) -> tuple[LiftForm, RawSolution | None]:
-    """Return the form with the cuts of a state, and its answer to begin from."""
-    if state is None:
-        return form, None
-    kept: dict[str, Any] = {f.name: np.asarray(state[f"cuts {f.name}"]) for f in fields(form.cuts)}
-    return replace(form, cuts=Cuts(**kept)), raw_of(state)

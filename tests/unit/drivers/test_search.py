@@ -126,6 +126,17 @@ def test_candidates_are_members_of_b():
         assert run.program.labels.contains(labels)
 
 
+@pytest.mark.parametrize("clusters", [2, 3])
+def test_candidates_below_the_fit_have_an_optimum_below_it(clusters):
+    y, f = md.Labels(24, clusters=clusters), md.Hyperplane(np.random.default_rng(5).normal(size=(24, 3)), bias=False)
+    margin = y * f if clusters == 2 else md.margin(y, f, coding="simplex")
+    run = start(md.Problem(md.Minimize(md.sq_norm(f) / 2 + 2 * md.sum(md.squared_hinge(margin)))))
+    fit = run.fit(run.program.labels.sample(np.random.default_rng(1), 1)[0], tol=1e-9)
+    several = candidate_moves(run, fit, 8)
+    assert len(several) > 1  # each was proposed by a hyperplane that is lower than the fit
+    assert all(run.fit(labels, tol=1e-9).value < fit.value for labels in several)
+
+
 def test_block_moves_are_other_members_of_b_of_several_sizes():
     run = start(declare(blobs(1), 30.0, LINKED))
     fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])

@@ -107,3 +107,11 @@ def test_losses_without_weight_leave_a_cost_that_falls():
     none = replace(form.losses, terms=tuple(replace(t, weights=0 * t.weights) for t in form.losses.terms))
     assert is_unbounded(none) and not is_unbounded(form.losses)
     assert not is_unbounded(replace(none, scalars=replace(none.scalars, costs=0 * none.scalars.costs)))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_products_that_add_in_sequence_leave_a_bound_that_holds_the_bias(order):
+    rng = np.random.default_rng(0)
+    grey = np.where(rng.uniform(size=(2000, 30)) < 0.5, 0.0, rng.integers(0, 255, (2000, 30)) / 255)
+    X = np.asarray(grey + np.repeat([0.7, 5.3], 15), order=order)
+    assert md.recipes.cpmmc(X, C=10.0, l=10.0).program().bias.is_finite

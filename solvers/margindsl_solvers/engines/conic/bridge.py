@@ -281,7 +281,8 @@ class ConicSession(Session):
         problem = lowering.problem if self.changed is None else self.changed
         status = _statuses().get(problem.status, Status.FAILED)
         if status in (Status.ITERATION_LIMIT, Status.INACCURATE):
-            status = _limit_reached(words) or status
+            status = (Status.TIME_LIMIT if "time" in words.lower() else
+                      Status.ITERATION_LIMIT if "max_iter" in words else status)
         if lowering.is_dual:
             status = _OF_THE_DUAL.get(status, status)
         if status is Status.UNBOUNDED and is_bounded(form):
@@ -306,12 +307,6 @@ def compile_work(problem: cp.Problem) -> float:
     """Return what it costs to bring a problem to the form of an engine, in multiply-adds (fitted to four problems)."""
     sizes = problem.size_metrics
     return COMPILE_WORK + ENTRY_WORK * float(sizes.num_scalar_data + sizes.num_scalar_variables)
-
-
-def _limit_reached(words: str) -> Status | None:
-    if "time" in words.lower():
-        return Status.TIME_LIMIT
-    return Status.ITERATION_LIMIT if "max_iter" in words else None
 
 
 def judged(error: float, tol: float, words: str) -> tuple[Status, str]:
