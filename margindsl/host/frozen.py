@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 T = TypeVar("T")
+LARGE = 2**16  # bytes of an array that is looked through for equal numbers
 
 
 def frozen(value: T) -> T:
     """Return a read-only view of an array that cannot be made writeable again, also of those of a tuple or matrix.
 
-    No number is copied. The owner of the array can still write to it; who holds the view alone cannot, since the view
-    rests on a read-only buffer and not on the array.
+    No number is copied, but for one of many equal ones. The owner of the array can still write to it; who holds the
+    view alone cannot, since the view rests on a read-only buffer and not on the array.
 
     Parameters
     ----------
@@ -39,6 +40,8 @@ def frozen(value: T) -> T:
         return matrix
     if not isinstance(value, np.ndarray) or (isinstance(value.base, memoryview) and value.base.readonly):
         return value
+    if value.ndim == 1 and value.nbytes > LARGE and np.all(value == value[0]):
+        value = np.broadcast_to(value[0], value.shape)  # type: ignore[assignment]
     return np.asarray(memoryview(value).toreadonly())  # type: ignore[arg-type, return-value]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from margindsl.calculus.accuracy import rounding
 from margindsl.errors import DeclarationError, InfeasibleError
+from margindsl.host.frozen import frozen
 from margindsl.labelset.programme import LISTED, solve_counts, solve_signs
 from margindsl.typing import BoolArray, FloatArray, IntArray
 
@@ -59,7 +60,7 @@ class LinearBound:
         grid = 1 / unit if 1 <= unit <= _EXACT else 1.0
         slack = np.minimum(rounding(parts, len(counts)), grid / 4)  # 0.1 * 30 asks for three
         lower, upper = np.where((near - slack <= ends) & (ends <= near + slack), near, ends) / divisor
-        return cls(omega / divisor, float(lower), float(upper), name, unit=unit * divisor)
+        return cls(frozen(omega / divisor), float(lower), float(upper), name, unit=unit * divisor)
 
     @property
     def is_whole(self) -> bool:

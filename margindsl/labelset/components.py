@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from margindsl.errors import DeclarationError
+from margindsl.host.frozen import freeze_fields
 from margindsl.labelset.bound import LinearBound
 from margindsl.labelset.names import Names
 from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
@@ -35,6 +36,7 @@ class Components:
 
     def __post_init__(self) -> None:
         vars(self).update(clusters=self.names.clusters, count=len(self.size))
+        freeze_fields(self)
 
     @cached_property
     def first(self) -> IntArray:

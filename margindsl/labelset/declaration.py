@@ -71,9 +71,8 @@ def read_bounds(bounds: Iterable[Any], n: int) -> list[tuple[FloatArray, float, 
         except (TypeError, ValueError):
             raise DeclarationError(f"bound {position} was not given as (weights, lower, upper) with two numbers; pass "
                                    "such a triple.") from None
-        weights = np.ones(n)
-        if given is not None:
-            weights = _numeric(given, f"weights of bound {position}", f"a vector of length {n}").astype(float)
+        weights = np.broadcast_to(1.0, n) if given is None else np.asarray(
+            _numeric(given, f"weights of bound {position}", f"a vector of length {n}"), dtype=float)
         if weights.shape != (n,):
             raise DeclarationError(
                 f"weights of bound {position} have shape {weights.shape}; expected ({n},), one weight per point.")

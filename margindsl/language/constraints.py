@@ -286,8 +286,9 @@ class Sizes(Constraint):
         index = np.arange(self.labels.n) if self.index is None else self.index
         if self.labels.clusters == 2:  # a sum of labels
             low, high = 2 * self.at_least - len(index), 2 * self.at_most - len(index)
-            into.bounds.append((np.bincount(index, minlength=self.labels.n).astype(float),
-                                max(low[1], -high[0]), min(high[1], -low[0])))
+            weights = np.broadcast_to(1.0, len(index)) if self.index is None else np.bincount(
+                index, minlength=self.labels.n).astype(float)
+            into.bounds.append((weights, max(low[1], -high[0]), min(high[1], -low[0])))
         elif self.index is None:
             into.sizes.append(self)
         else:

@@ -8,7 +8,7 @@ import math
 import os
 import zipfile
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +35,14 @@ def read_proof(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     except ValueError as error:  # a NUL character
         raise DeclarationError(f"Solution.load: {str(path)!r} is no name of a file: {error}") from None
     try:
-        _check_sizes(stream, path)
+        length = stream.seek(0, os.SEEK_END)
+        with zipfile.ZipFile(stream) as archive:  # arrays of the sizes that the directory of the file says
+            entries = archive.infolist()
+            if sum(entry.file_size for entry in entries) > INFLATION * length + SPARE:
+                raise DeclarationError(f"Solution.load: {path} would take {sum(e.file_size for e in entries)} bytes of "
+                                       f"memory for {length} bytes of file; it is no saved solution")
+            for entry in entries:
+                check_member(archive, entry, LONGEST if entry.filename == "header.npy" else math.inf)
         stream.seek(0)
         with np.load(stream, allow_pickle=False) as stored:
             header = json.loads(str(stored["header"]))
@@ -46,15 +53,3 @@ def read_proof(path: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise DeclarationError(
             f"Solution.load: {path} is no saved solution; expected a .npz file that Solution.save wrote") from error
     return header, arrays
-
-
-def _check_sizes(stream: IO[bytes], path: str | Path) -> None:
-    """Raise unless the arrays are of the sizes the directory of the file says, and those are in proportion to it."""
-    length = stream.seek(0, os.SEEK_END)
-    with zipfile.ZipFile(stream) as archive:
-        entries = archive.infolist()
-        if sum(entry.file_size for entry in entries) > INFLATION * length + SPARE:
-            raise DeclarationError(f"Solution.load: {path} would take {sum(e.file_size for e in entries)} bytes of "
-                                   f"memory for {length} bytes of file; it is no saved solution")
-        for entry in entries:
-            check_member(archive, entry, LONGEST if entry.filename == "header.npy" else math.inf)

@@ -216,7 +216,9 @@ class SDP(Relaxation):
         """Return the answer to a lift, its cuts added in rounds, and the repaired dual point, None when there is none.
         """
         begins, rejoins, target = run.solver.warm_starts, run.solver.takes_cuts, self.tol or run.budget.tol
-        cuts, base, rounds, previous, message = self._takes_cuts(form, rejoins), form, 0, -np.inf, ""
+        base, rounds, previous, message = form, 0, -np.inf, ""
+        cuts = (self.cuts != "none" and form.count <= LARGEST_PRODUCTS) if form.clusters > 2 else form.count > 2 and (
+            self.cuts == "all" or (self.cuts == "auto" and rejoins and form.count <= CUT))
         tol = max(target, ROUNDS[0]) if cuts and rejoins else target if self.tol or not begins else max(target, ROUGH)
         best, certificate, accurate, finest = None, None, False, ROUNDS[2 if self.cuts == "all" else 1]
 
@@ -294,11 +296,6 @@ class SDP(Relaxation):
             run.keep(self.name, partial(_kept, form, raw))
         with run.stage("certify"):
             return repair_lift(form, raw)
-
-    def _takes_cuts(self, form: LiftForm, rejoins: bool) -> bool:
-        if form.clusters > 2:
-            return self.cuts != "none" and form.count <= LARGEST_PRODUCTS
-        return form.count > 2 and (self.cuts == "all" or (self.cuts == "auto" and rejoins and form.count <= CUT))
 
     def _violated(self, form: LiftForm, raw: RawSolution) -> Cuts:
         """Return violated cuts: products of codes, triangles."""
