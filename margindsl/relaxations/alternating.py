@@ -92,7 +92,7 @@ class Alternating(LocalRelaxation):
                 found = {name: raw[name] for name in ("w", "bias", "scalars")}
                 fit = run.adopt(form, whole(replace(raw, status=Status.TIME_LIMIT, variables=found)))
                 labels = best_labels(run, fit)
-        accuracy = max(run.budget.tol, ROUGH)  # which moves most labels as the exact fits do
+        accuracy = run.budget.tol if fit else max(run.budget.tol, ROUGH)  # rough fits move most labels as exact ones do
         least = run.budget.tol if run.budget.tol > DEFAULT_TOL else 1e-10  # fall of the value below which rounds end
         for iteration in range(self.rounds):
             run.current = labels

@@ -63,7 +63,7 @@ def test_equal_weights_change_nothing(model, given):
 
 def test_a_clusterer_weighs_losses():
     weights = np.where(of_two == 1, 10.0, 0.1)
-    weighted = MarginClusterer(view=None, kernel="linear", random_state=0).fit(TWO, sample_weight=weights)
+    weighted = MarginClusterer(view=None, kernel="linear", tol=1e-6, random_state=0).fit(TWO, sample_weight=weights)
     y, f = weighted.problem_.labels, weighted.problem_.hyperplane
     scale = 30.0 / np.mean(np.sum((TWO - TWO.mean(0))**2, axis=1))
     losses = md.sum(weights / weights.sum() * md.odm(y * f, 0.4, 0.2))
