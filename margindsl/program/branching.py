@@ -172,7 +172,8 @@ class BranchNodeForm(Form):
                 "z": Variable((self.n,), least=0.0), "Y": Variable((q + r, q + r), needed=False)}
 
     def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
-        return self.dual_value(answer["u"], answer["a"], float(answer["eta"]), float(answer["tau"])), np.inf
+        duals = answer["u"], answer["a"], self.bias, float(answer["eta"]), float(answer["tau"])
+        return node_dual(self.table, self.columns, self.codes, *duals), np.inf
 
     @frozen_property
     def columns(self) -> FloatArray:
@@ -183,10 +184,6 @@ class BranchNodeForm(Form):
     def free(self) -> BoolArray:
         """Return which points have no label."""
         return np.asarray(~self.codes.reshape(self.n, -1).any(axis=1))
-
-    def dual_value(self, u: FloatArray, a: FloatArray, eta: float = 0.0, tau: float = 0.0) -> float:
-        """Return the dual objective, −inf where the point is not feasible; u counts at labelled points only."""
-        return node_dual(self.table, self.columns, self.codes, u, a, self.bias, eta, tau)
 
 
 def with_bias(features: FeatureOperator, bias: Interval) -> FloatArray:

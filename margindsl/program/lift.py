@@ -114,11 +114,6 @@ class Cuts:
         row = np.repeat(np.arange(self.count), self.positions.shape[1])
         return csr_array((self.signs.ravel().astype(float), (row, self.positions.ravel())), shape=(self.count, count))
 
-    def names(self) -> list[frozenset[tuple[int, int]]]:
-        """Return what says which cut is which, whatever others stand beside it."""
-        pairs = np.stack([self.positions, self.signs], axis=2).tolist()
-        return [frozenset((i, s) for i, s in row if s) for row in pairs]
-
     def values(self, V: FloatArray) -> FloatArray:
         """Return (T,) the left sides at M = VVᵀ, V (N, p)."""
         return np.asarray(np.sum(np.einsum("tw,twp->tp", self.signs, V[self.positions]) ** 2, axis=1))

@@ -103,11 +103,6 @@ class JointNodes(NodeBounds):
             self.last[key] = contracted(self.lift, self.signs(z))
         return self.last[key]
 
-    @property
-    def _lengths(self) -> list[int]:
-        form = self.lift
-        return [form.losses.rows, form.count, len(form.balance), form.cuts.count, len(form.decision), form.losses.rows]
-
     def kept(self) -> dict[str, Any]:
         return {f"cuts {f.name}": np.asarray(getattr(self.lift.cuts, f.name)) for f in fields(self.lift.cuts)}
 
@@ -164,7 +159,9 @@ class JointNodes(NodeBounds):
 
     def point(self, u: FloatArray, rest: FloatArray) -> tuple[LiftPoint, FloatArray]:
         """Return a dual point of the lift of all, and the duals that say where w is."""
-        *parts, inner = np.split(rest, np.cumsum(self._lengths)[:-1])
+        form = self.lift
+        lengths = form.losses.rows, form.count, len(form.balance), form.cuts.count, len(form.decision)
+        *parts, inner = np.split(rest, np.cumsum(lengths))
         return LiftPoint(u, *parts), inner
 
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:
@@ -313,8 +310,7 @@ class PartialNodes(NodeBounds):
 
     @property
     def zero(self) -> tuple[FloatArray, FloatArray]:
-        labels = self.program.labels
-        form = self.program.fix_labels(self.completed(np.asarray(labels.pinned)))
+        form = self.program.fix_labels(self.completed(np.asarray(self.program.labels.pinned)))
         u, tau = (np.zeros(form.variables()[name].shape) for name in ("u", "tau"))
         return u, tau
 

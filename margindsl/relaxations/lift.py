@@ -101,12 +101,7 @@ def refuse_clusters(program: MarginProgram) -> Refusal | None:
 def violated_triangles(V: FloatArray, most: int, alike: bool = True, tol: float = 1e-4) -> Cuts:
     """Return the most violated (s_i z_i + s_j z_j + s_k z_k)² ≥ 1 at M = VVᵀ, most violated first.
 
-    Parameters
-    ----------
-    V : (N, p) float array
-        Unit rows.
-    alike : bool
-        Whether signs may all be alike, which holds for signs alone, not for codes of clusters.
+    `V` (N, p): unit rows; `alike`: whether signs may all be alike, which holds for signs, not for codes of clusters.
 
     Examples
     --------
@@ -133,21 +128,30 @@ def violated_triangles(V: FloatArray, most: int, alike: bool = True, tol: float 
     return Cuts.odd(triples[chosen], signs[chosen])
 
 
+def widened(cuts: Cuts, V: FloatArray, tol: float = 1e-3) -> Cuts:
+    """Return violated odd cuts at M = VVᵀ, lowest first: cuts, each with the two more entries that make it lowest."""
+    M, b, first = V @ V.T, cuts.matrix(len(V)).toarray(), np.array([1, -1])[:, None, None]
+    pairs, signs = np.zeros((2, cuts.count, 2), dtype=int)
+    values, alone = np.sum(b * (b @ M), axis=1) + 2.0, np.diag(np.full(len(V), np.inf))
+    for number, row in enumerate(b):
+        r, taken = M @ row, np.where(row == 0, 0.0, np.inf)
+        beside = r + first * M  # products of the second, whose sign is against them
+        change = first * r[:, None] - np.abs(beside) + (taken[:, None] + taken + alone)
+        s, i, j = np.unravel_index(np.argmin(change), change.shape)
+        pairs[number], signs[number] = (i, j), (1 - 2 * s, -1 if beside[s, i, j] > 0 else 1)
+        values[number] += 2.0 * change[s, i, j]
+    order = np.argsort(values, kind="stable")[:np.count_nonzero(values < 1.0 - tol)]
+    return Cuts.odd(np.hstack([cuts.positions, pairs])[order], np.hstack([cuts.signs, signs])[order])
+
+
 def violated_products(V: FloatArray, clusters: int, most: int, tol: float = 1e-4) -> Cuts:
     """Return the entries of VVᵀ furthest below −1/(k−1), the lowest first.
 
     `V` (N, p): unit rows; `tol`: violation of (k−1) M_ij ≥ −1 that is passed over.
     """
-    pairs, depth = np.zeros((0, 2), dtype=int), np.zeros(0)
-    for start in range(0, len(V), 512):
-        products = (clusters - 1.0) * (V[start:start + 512] @ V.T)
-        rows, columns = np.nonzero((products < -1.0 - tol) & (start + np.arange(len(products))[:, None]
-                                                              < np.arange(len(V))))
-        pairs = np.vstack([pairs, np.column_stack([rows + start, columns])])
-        depth = np.append(depth, products[rows, columns])
-        chosen = _lowest(depth, most)
-        pairs, depth = pairs[chosen], depth[chosen]
-    return Cuts.codes(clusters, pairs)
+    products = (clusters - 1.0) * (V @ V.T)
+    pairs = np.argwhere(np.triu(products < -1.0 - tol, 1))
+    return Cuts.codes(clusters, pairs[_lowest(products[tuple(pairs.T)], most)])
 
 
 def _lowest(depth: FloatArray, most: int) -> IntArray:

@@ -30,6 +30,7 @@ from margindsl.relaxations.lift import (
     refuse_clusters,
     violated_products,
     violated_triangles,
+    widened,
 )
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, count_or, refuse_split
 from margindsl.typing import FloatArray
@@ -43,6 +44,7 @@ CUT = 500  # components up to which "auto" cuts
 SOON = 100  # components up to which the lift and its cuts take a few seconds: 1 to 5, of 200 of them 2 to 20
 A_ROUND, MULTIPLIERS = 4, 2000  # cuts that a round adds a component, and multipliers from which on it adds fewer
 LEAST_RISE, A_STEP = 1e-3, 1e-3  # of the bound by a round, and a step of a thousand multipliers (a tenth of a second)
+GROWN, NEARLY = 300, -0.15  # triangles that wider cuts are grown from, and how far from violated they may be
 HELD, LIGHT = 1e-3, 5e-5  # least γ of a cut that is kept, relative to bound and slack, of many and of few
 FIRM = 1e-2  # the same where digits are missing
 FAINT = 1e-3  # least weight of a block: duals of the lift know of those that labels do not choose
@@ -66,11 +68,11 @@ class SDP(Relaxation):
     ----------
     cuts : {"auto", "none", "all"}
         Inequalities added to the label matrix in rounds, and dropped again when they do not bind. Of two clusters all
-        triangle inequalities that are violated most; pentagonal ones beside them win less than .1 %. "auto" cuts what
-        constraints couple, up to 500 components, for as long as a round raises the bound by a thousandth, and by a
-        hundredth a second of its estimated time, and leaves them to solvers that go on from round to round
-        ("interior"); of more clusters it adds the "products" alone. "all" goes on until nothing is won, and has labels
-        that nothing couples take part. Bounds are never below those of "none".
+        triangle inequalities that are violated most. "auto" cuts what constraints couple, up to 500 components, for as
+        long as a round raises the bound by a thousandth, and by a hundredth a second of its estimated time, and leaves
+        them to solvers that go on from round to round ("interior"); of more clusters it adds the "products" alone.
+        "all" goes on until nothing is won, with cuts of five and seven labels grown from triangles, and has labels that
+        nothing couples take part. Bounds are never below those of "none".
     cut_rounds : int
         Most rounds of cuts.
     tol : float or None
@@ -298,13 +300,19 @@ class SDP(Relaxation):
             return repair_lift(form, raw)
 
     def _violated(self, form: LiftForm, raw: RawSolution) -> Cuts:
-        """Return violated cuts: products of codes, triangles."""
+        """Return violated cuts: products of codes, triangles, and of "all" those grown from triangles near to it."""
         V, N = np.asarray(raw["V"]), form.count
         most = min(A_ROUND * N, max(N, MULTIPLIERS - form.multipliers + form.cuts.count))
         if form.clusters > 2:
             products = violated_products(V, form.clusters, max(150, A_ROUND * N))
             return products if self.cuts == "auto" else products.joined(violated_triangles(V, most, alike=False))
-        return violated_triangles(V, most)
+        triangles = violated_triangles(V, most)
+        if self.cuts == "auto":
+            return triangles
+        five = widened(violated_triangles(V, GROWN, tol=NEARLY), V)
+        for wider, many in ((five, N), (widened(five, V), N // 2)):
+            triangles = triangles.joined(wider.take(np.arange(wider.count)[:many]))
+        return triangles
 
 
 def _kept(form: LiftForm, raw: RawSolution) -> State:

@@ -12,7 +12,7 @@ from margindsl.contract import Budget
 from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
 from margindsl.program.lift import Cuts
 from margindsl.program.lift_certificate import repair_lift
-from margindsl.relaxations.lift import lift, violated_products, violated_triangles
+from margindsl.relaxations.lift import lift, violated_products, violated_triangles, widened
 from margindsl_solvers.conic import Clarabel
 
 pytestmark = pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
@@ -148,6 +148,22 @@ def test_separation_finds_the_worst_triangle_and_none_for_labellings():
         if cuts.count:
             assert cuts.values(V)[0] == pytest.approx(worst)
         assert violated_triangles(rng.choice([-1.0, 1.0], (N, 1)), 5).count == 0
+
+
+def test_wider_cuts_add_the_best_pair_and_hold_for_labellings():
+    rng = np.random.default_rng(0)
+    V = rng.normal(size=(8, 3))
+    V /= np.linalg.norm(V, axis=1, keepdims=True)
+    three = violated_triangles(V, 1)
+    wider = widened(three, V, tol=-9.0)
+    b = three.matrix(8).toarray()[0]
+    lowest = min(np.sum(((b + s * np.eye(8)[i] + t * np.eye(8)[j]) @ V) ** 2) for i, j in itertools.combinations(
+        np.flatnonzero(b == 0), 2) for s in (1, -1) for t in (1, -1))
+    assert wider.values(V)[0] == pytest.approx(lowest)
+    seven = widened(wider, V, tol=-99.0)
+    for z in itertools.product([-1.0, 1.0], repeat=8):
+        assert min(cuts.values(np.array(z)[:, None])[0] for cuts in (wider, seven)) >= 1.0
+    assert seven.positions.shape == (1, 7) and widened(seven, V).count == 0
 
 
 # -- several clusters --------------------------------------------------------------------------------------
