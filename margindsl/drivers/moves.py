@@ -33,6 +33,7 @@ SHARES = (0.01, 0.03, 0.1, 0.25)  # of the components: sizes of blocks at the bo
 GROUPS = 6  # sub-clusters whose labels are turned over together
 LENGTHS = (0.3, 0.6, 1.0)  # of the Newton step after a block move
 ROUNDS = 10  # of k-means
+FEW = 4  # candidates fitted where a Newton step finds none lower
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,8 +145,8 @@ def candidate_moves(run: Run, fit: Answer, tries: int) -> list[IntArray]:
     """Return the labellings in B that the most promising moves, pairs and groups of moves lead to, the lowest first.
 
     Only those with a negative estimate: it is optimistic, and none above zero was ever seen to succeed. Of these only
-    those that are lower where the Newton step leads, or where none is the lowest: of what else was fitted nine in ten
-    were no lower, and took nine tenths of the time.
+    those that are lower where the Newton step leads, or where none is a few of the lowest: of what else was fitted nine
+    in ten were no lower, and took nine tenths of the time.
 
     Parameters
     ----------
@@ -167,7 +168,7 @@ def candidate_moves(run: Run, fit: Answer, tries: int) -> list[IntArray]:
     values = np.array([run.program.value_at(there, w, fit.bias, fit.scalars) for there, w in zip(moved, planes)])
     run.add_work(len(values))
     order = np.argsort(values, kind="stable")
-    few = 1 if run.coded() is run else len(order)  # a step does not see the kinks where rivals tie, as at w = 0
+    few = FEW if run.coded() is run else len(order)  # a step does not see the kinks where rivals tie, as at w = 0
     return [moved[index] for index in order[:np.count_nonzero(values < fit.value) or few]]
 
 

@@ -20,7 +20,8 @@ LARGEST_STORED = 5_000_000  # the same for features on disk, sparse or in Dask
 REHEATS = (0.1, 0.01)  # factors of the loss weight to go back to
 LARGEST_ESCAPES = 20
 MEANS, FRESH, ANEW = 5, 30, "anew"  # new starts: k-means runs, random members of B; under what they are noted
-TILTS, TILTED = (0.3, 0.6, 1.0, 2.0), 200  # lengths of random tilts beside a hyperplane's, and how many may fail
+AGAIN = 3  # times that random members are begun from where all else has failed
+TILTS, TILTED = (0.3, 0.6, 1.0, 2.0), 100  # lengths of random tilts beside a hyperplane's, and how many may fail
 ESCAPE_CEILING = 4.0  # times the value, above which small moves after an escape are not worth their time
 
 
@@ -106,7 +107,7 @@ def _escape(run: Run, fit: Answer, rounds: int, tries: int, tol: float, blocks: 
 
 
 def _escapes(run: Run, fit: Answer, blocks: int, tol: float) -> Iterator[IntArray]:
-    """Yield labellings of B to go on from: reheated ones, large moves, and once where descents from new starts end."""
+    """Yield labellings of B to go on from: reheated ones, large moves, and where descents from new starts end."""
     program, size = run.program, float(np.linalg.norm(fit.w))
     if program.clusters > 2:
         for start in REHEATS:
@@ -124,6 +125,8 @@ def _escapes(run: Run, fit: Answer, blocks: int, tol: float) -> Iterator[IntArra
         for start in REHEATS:
             yield continue_weights(run, fit.labels, weight_factors(2, start), tol).labels
         yield from block_moves(run, fit, blocks)
+    for _ in range(AGAIN):
+        yield from lowest_ends(run, list(program.labels.sample(run.rng, FRESH)), 2 * blocks)
 
 
 def lowest_ends(run: Run, starts: list[IntArray], keep: int) -> list[IntArray]:
