@@ -71,6 +71,10 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
         from margindsl.labelset.links import link_components
 
         component, sign, apart = link_components(n, must, cannot, clusters)
+    if np.any(sign < 0):  # of two clusters, whose linked points lie in both: sizes are limits of a sum of labels
+        low, high = 2 * limits[0] - n, 2 * limits[1] - n
+        sums.append((np.ones(n), float(max(low[1], -high[0])), float(min(high[1], -low[0]))))
+        limits = read_sizes((), n, clusters)
     pinned = np.full(int(component.max()) + 1, -1)
     pinned[component[points]] = forced = np.where(sign[points] > 0, given, 1 - given)
     if len(must) or len(cannot):

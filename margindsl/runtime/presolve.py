@@ -218,10 +218,7 @@ def _project_out(features: FeatureOperator, solutions: tuple[Any, ...]) -> Featu
     largest = np.max(features.row_norms())
     left, noise = _complement(features, W)
     if np.max(left.row_norms()) <= STRAY**2 * largest:  # little is left of the points, or what fits left of theirs
-        # A fit, accurate to a gap, leaves something in directions that no point has; new weights have no such part.
-        values, vectors = np.linalg.eigh(features.gram())
-        absent = vectors[:, values <= rounding(values.sum(), features.n)]
-        left, noise = _complement(features, np.asarray(W - absent @ (absent.T @ W)))
+        left, noise = _complement(features, _within_points(features, W))
     if np.max(left.row_norms()) <= noise**2 * largest:  # nothing is left of the points
         return AffineFeatures(features, np.zeros_like(left.matrix_map), words="orthogonal")
     return left
@@ -240,6 +237,16 @@ def _complement(features: FeatureOperator, W: FloatArray) -> tuple[AffineFeature
         raise DeclarationError(f"md.orthogonal: {W.shape[1]} earlier solutions span all {W.shape[0]} features")
     return (AffineFeatures(features, complement @ complement.T, words="orthogonal"),
             ROUNDING * (values[0] / values[spanned - 1] if spanned else 1.0))
+
+
+def _within_points(features: FeatureOperator, W: FloatArray) -> FloatArray:
+    """Return weights without what a fit, accurate to a gap, leaves in directions that no point has.
+
+    New weights have no such part either: their inner products with earlier ones stay as they are.
+    """
+    values, vectors = np.linalg.eigh(features.gram())
+    absent = vectors[:, values <= rounding(values.sum(), features.n)]
+    return np.asarray(W - absent @ (absent.T @ W))
 
 
 def _manifold_metric(features: FeatureOperator, manifolds: tuple[tuple[float, Any, Any], ...], ridge: float,

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from margindsl.errors import ContradictionError, InfeasibleError
@@ -46,6 +46,7 @@ def brute_force(n, k, must, cannot, known, sizes):
 
 @settings(max_examples=60, deadline=None)
 @given(declarations())
+@example((2, 2, [], [(0, 1)], [], [([0, 0], [1, 1])], np.random.default_rng(0)))  # linked points that lie in both
 def test_everything_agrees_with_brute_force(declared):
     n, k, must, cannot, known, sizes, rng = declared
     Y, keep, counts, consistent = brute_force(*declared[:-1])
