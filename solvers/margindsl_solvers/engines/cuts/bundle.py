@@ -20,6 +20,7 @@ LEANING = 3  # masters that lean on the box before it is widened: the first cuts
 IDLE, PATIENCE = 1e-9, 30  # weight below which a cut does nothing; rounds without use after which it is dropped
 MIX = 0.1  # share of the master's point in the point of a new cut, the rest is the best (Franc and Sonnenburg 2008)
 STALLED, BLIND = 60, 20  # rounds for a tenth of the gap, at most 3 on digits; those of a master lost in rounding
+ACCURACY = 1e-2  # of a master, in units of what is open
 KEPT = 1e-6  # least weight of a cut worth keeping for other labels
 FEW, VIOLATED = 40, 1e-9  # sides of bounds that all enter a master; relative excess beyond which another one does
 OUTSIDE = 1e-9  # relative violation of a bound beyond which a point of a span has no value
@@ -121,7 +122,7 @@ class Bundle:
 
         # 1. Masters over more and more sides of bounds, until none is violated; each value is a lower bound. Those of
         # many clusters are many, one for every two of them, and far fewer hold with equality than are violated
-        accuracy = 1e-2 * max(goal, self.open_gap if math.isfinite(self.open_gap) else abs(self.value))
+        accuracy = ACCURACY * max(goal, self.open_gap if math.isfinite(self.open_gap) else abs(self.value))
         while True:
             answer = solve_master(self.model, self.bounds.only(self._held), self._gradients, self._offsets, self.box,
                                   accuracy)
@@ -177,11 +178,15 @@ class Bundle:
 
             # 2. A cut between it and the master's, no farther than the optimum can lie: ½‖w‖² is at most what the
             # losses at w = 0 are above all. Cuts farther out are steeper, the next master's point is farther still,
-            # and so on until squares overflow
-            mix, length = MIX if t < 1 else 1.0, math.sqrt(square)
+            # and so on until squares overflow. One that the master would not feel, of losses that are linear between
+            # both, is followed by one at the master's point itself (Kelley)
+            length, most, height = math.sqrt(square), 1.0, float((self._gradients @ x + self._offsets).max())
             if length > 0 and self._far > 0:
-                mix = min(mix, (self._far + float(np.linalg.norm(self.best[:r]))) / length)
-            self._add(self.best + mix * (x - self.best), self._v + mix * (v - self._v))
+                most = min(1.0, (self._far + float(np.linalg.norm(self.best[:r]))) / length)
+            for mix in (min(MIX, most), most) if t < 1 else (most,):
+                self._add(self.best + mix * (x - self.best), self._v + mix * (v - self._v))
+                if self._gradients[-1] @ x + self._offsets[-1] - height > ACCURACY * self.open_gap:
+                    break
 
         # 3. Cuts that have not held the master's point for a while go: their weights are as small as it is accurate,
         # and they lie below the others there by more than what is open
