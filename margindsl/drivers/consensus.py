@@ -24,7 +24,7 @@ ENTRIES = 20_000_000  # of their features held at once
 NEIGHBOURS = 10  # from 5 to 20 the means over forty data sets differ by .04 of the adjusted Rand index
 STEPS = 8  # of averaging; so do 4 and 12
 DEVIATIONS = 2.0  # at which a column is squashed
-DIRECTIONS = (30, 20)  # principal ones that a mixture sees; with fewer than 10 it loses what k-means has
+DIRECTIONS = 30  # principal ones that a mixture sees; with fewer than 10 it loses what k-means has
 MIXTURE_STARTS = 2
 TOL = 1e-3  # of the mean log density of a mixture, and of eigenvectors
 RIDGE = 1e-3  # of the covariances of a mixture, in mean variances; of a regression, in traces
@@ -76,13 +76,13 @@ def neighbour_graph(points: FloatArray) -> Any:
     return csr_array((np.ones(near.size), near.ravel(), np.arange(0, near.size + 1, p)), shape=(s, s))
 
 
-def walked(points: FloatArray) -> FloatArray:
-    """Return points (s, r) averaged by a random walk over symmetrised nearest neighbours, each its own one, too.
+def walked(points: FloatArray, graph: Any) -> FloatArray:
+    """Return points (s, r) averaged by a random walk over a symmetrised graph of neighbours, each its own one, too.
 
     What varies along the graph stays, what varies within neighbourhoods goes, as in spectral clustering, without its
     groups of a few outlying points.
     """
-    walk = walk_over(neighbour_graph(points))
+    walk = walk_over(graph)
     for _ in range(STEPS):
         check()
         points = walk @ points
@@ -99,12 +99,14 @@ def _clusterings(points: FloatArray, clusters: int, rng: np.random.Generator) ->
     directions = squashed - squashed.mean(axis=0)
     lengths = np.linalg.norm(directions, axis=1, keepdims=True)
     directions = directions / np.where(lengths > 0, lengths, 1.0)
+    graph = neighbour_graph(directions)
     yield _means(points, clusters, rng).argmax(axis=1)
-    yield _spectral(directions, clusters, rng)
-    for view in (points, squashed, directions):
-        yield _means(walked(view), clusters, rng).argmax(axis=1)
-    for view, count in ((squashed, DIRECTIONS[0]), (squashed, DIRECTIONS[1]), (directions, DIRECTIONS[0])):
-        yield _mixture(view, clusters, count, rng)
+    yield _spectral(graph, clusters, rng) if np.any(directions) else np.zeros(len(points), dtype=int)
+    for view in (points, squashed):
+        yield _means(walked(view, neighbour_graph(view)), clusters, rng).argmax(axis=1)
+    yield _means(walked(directions, graph), clusters, rng).argmax(axis=1)
+    for view in (squashed, directions):
+        yield _mixture(view, clusters, rng)
 
 
 def _accord(found: list[IntArray], clusters: int) -> FloatArray:
@@ -125,12 +127,11 @@ def _means(points: FloatArray, clusters: int, rng: np.random.Generator) -> Float
     return best_k_means(DenseFeatures(points, NoMap()), clusters, rng)
 
 
-def _spectral(points: FloatArray, clusters: int, rng: np.random.Generator) -> IntArray:
+def _spectral(graph: Any, clusters: int, rng: np.random.Generator) -> IntArray:
     """Return k-means clusters of the leading eigenvectors of a step over the graph of nearest neighbours."""
-    s = len(points)
-    if s <= clusters + 1 or not np.any(points):
+    s = graph.shape[0]
+    if s <= clusters + 1:
         return np.zeros(s, dtype=int)
-    graph = neighbour_graph(points)
     graph = graph.maximum(graph.T)
     root = np.sqrt(graph.sum(axis=1))
     with suppress(ArpackError):
@@ -140,15 +141,15 @@ def _spectral(points: FloatArray, clusters: int, rng: np.random.Generator) -> In
     return np.zeros(s, dtype=int)
 
 
-def _mixture(points: FloatArray, clusters: int, count: int, rng: np.random.Generator) -> IntArray:
+def _mixture(points: FloatArray, clusters: int, rng: np.random.Generator) -> IntArray:
     """Return the components of a mixture of normal distributions along the leading principal directions."""
     if not np.any(points):
         return np.zeros(len(points), dtype=int)
-    check(2 * points.size * count)
+    check(2 * points.size * DIRECTIONS)
     centred = points - points.mean(axis=0)
     wide = points.shape[1] > len(points)
     gram = centred @ centred.T if wide else centred.T @ centred
-    values, vectors = eigh(gram, subset_by_index=(max(0, len(gram) - count), len(gram) - 1))
+    values, vectors = eigh(gram, subset_by_index=(max(0, len(gram) - DIRECTIONS), len(gram) - 1))
     leading = vectors * np.sqrt(np.maximum(values, 0.0)) if wide else centred @ vectors
     leading /= np.sqrt(leading.var(axis=0).mean())
     features, ridge, found = DenseFeatures(leading, NoMap()), RIDGE * np.eye(leading.shape[1]), []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -269,7 +269,7 @@ class Losses:
     def row_losses(self, v: FloatArray) -> FloatArray:
         """Return the (m,) weighted losses c_r ρ_r(v_r), infinite beyond the range of numbers."""
         with np.errstate(over="ignore"):
-            return self._map("__call__", v)
+            return self._map(lambda loss, part: loss(part), v)
 
     def value(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
         """Return Σ c ρ(v) + qᵀs at margins (n,) and scalars (S,)."""
@@ -280,7 +280,7 @@ class Losses:
 
     def derivative(self, v: FloatArray) -> FloatArray:
         """Return one element of the (m,) subgradients c_r ρ_r'(v_r)."""
-        return self._map("derivative", v)
+        return self._map(lambda loss, part: loss.derivative(part), v)
 
     def values_and_derivatives(self, v: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return `row_losses(v)` and `derivative(v)` in one walk over the rows."""
@@ -293,11 +293,11 @@ class Losses:
 
     def curvature(self, v: FloatArray) -> FloatArray:
         """Return the (m,) generalised second derivatives c_r ρ_r''(v_r)."""
-        return self._map("curvature", v)
+        return self._map(lambda loss, part: loss.curvature(part), v)
 
     def smoothed_curvature(self, v: FloatArray, step: float) -> FloatArray:
         """Return (n,) second derivatives in the margins, kinks smoothed by a Moreau envelope of some step."""
-        smooth = (self.weights - self._map("prox_derivative", v, step)) / step
+        smooth = (self.weights - self._map(lambda loss, part: loss.prox_derivative(part, step), v)) / step
         return np.bincount(self.points, weights=smooth * self.slopes**2, minlength=self.n)
 
     @cached_property
@@ -307,9 +307,7 @@ class Losses:
 
     def steepness(self, v: FloatArray) -> FloatArray:
         """Return the (m,) greatest c_r |g| of subgradients g of ρ_r at v_r."""
-        return np.concatenate([np.zeros(0), *(
-            term.weights * np.abs(np.broadcast_arrays(*term.loss.subdifferential(v[part]))).max(axis=0)
-            for term, part in self.slices())])
+        return self._map(lambda loss, part: np.abs(np.broadcast_arrays(*loss.subdifferential(part))).max(axis=0), v)
 
     def least_losses(self) -> FloatArray:
         """Return Σ c min ρ of every point (n,); −inf where shared scalars may lower the sum, or without a minimum."""
@@ -385,11 +383,11 @@ class Losses:
         return [(term, own, slice(part.start + own.start, part.start + own.stop))
                 for term, part in self.slices() for own in row_blocks(term.rows, NUMBERS)]
 
-    def _map(self, method: str, v: FloatArray, *arguments: Any) -> FloatArray:
-        """Return c_r times what a method of the loss gives at the argument of every row."""
+    def _map(self, function: Callable[[Any, FloatArray], FloatArray], v: FloatArray) -> FloatArray:
+        """Return c_r times what a function of the loss and the arguments of its rows gives."""
         out = np.empty(len(v))
         for term, own, rows in self._blocks:
-            out[rows] = getattr(term.loss, method)(v[rows], *arguments)
+            out[rows] = function(term.loss, v[rows])
             out[rows] *= term.weights[own]
         return out
 
