@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from margindsl.contract import Budget, RawSolution, Status
 from margindsl.drivers.alternation import alternate, best_labels
 from margindsl.drivers.checkpoint import State
 from margindsl.drivers.guard import Guarded, unanswered
+from margindsl.drivers.rounding import polish
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.errors import UnansweredError
@@ -90,8 +92,11 @@ class Branching:
 
     # -- loop ---------------------------------------------------------------------------------------
 
-    def go(self) -> tuple[Certificate, Status, str]:
-        """Branch until the gap is certified, the time is up or the callback stops it; return the tree as a proof."""
+    def go(self, candidates: Sequence[IntArray] = ()) -> tuple[Certificate, Status, str]:
+        """Branch until the gap is certified, the time is up or the callback stops it; return the tree as a proof.
+
+        Once the first node says what can be won, labels are searched for from `candidates`, if there are any.
+        """
         state = self.run.resume(STAGE)
         if self.run.best is None:
             self.run.fit(self.labels.any_member())
@@ -100,7 +105,7 @@ class Branching:
             self._push(self._value_of((), u, rest), (), u, rest, self.root)
         else:
             self.restore(state)
-        status, message = self.grow()
+        status, message = self.grow(candidates)
         assert self.run.best is not None
         leaves, bound = [*self.closed, *self.open], min(self.bound, self.run.best.value)
         if status is Status.OPTIMAL and bound < self.target - 1e-12 * abs(self.target):
@@ -116,7 +121,7 @@ class Branching:
         return (Certificate(bound, kind=self.bounds.kind, arrays={**arrays, "paths": paths}, words=words), status,
                 message or f"{self.solved} nodes, {len(leaves)} leaves")
 
-    def grow(self) -> tuple[Status, str]:
+    def grow(self, candidates: Sequence[IntArray] = ()) -> tuple[Status, str]:
         """Solve open nodes until none is left below the target or a limit is met; return how it ended, in words too.
 
         Where there are open nodes for all jobs, each takes its share of the lowest and grows it by itself, a few nodes
@@ -137,6 +142,10 @@ class Branching:
                     self._share_out(parts)
                 else:
                     self._expand(self.open[0])
+                if candidates and self.open:
+                    with self.run.stage("incumbent"), self.run.share(0.3):
+                        polish(self.run, list(candidates), "auto", bound=self.bound)
+                    candidates = ()
                 if (self.solved // EVERY > before // EVERY or not self.open) and self.run.record(
                         STAGE, self.solved, self.run.best.value, self.bound):
                     return Status.INTERRUPTED, ""

@@ -77,11 +77,7 @@ def neighbour_graph(points: FloatArray) -> Any:
 
 
 def walked(points: FloatArray, graph: Any) -> FloatArray:
-    """Return points (s, r) averaged by a random walk over a symmetrised graph of neighbours, each its own one, too.
-
-    What varies along the graph stays, what varies within neighbourhoods goes, as in spectral clustering, without its
-    groups of a few outlying points.
-    """
+    """Return points (s, r) averaged by a random walk over a graph of neighbours: what varies along it stays."""
     walk = walk_over(graph)
     for _ in range(STEPS):
         check()

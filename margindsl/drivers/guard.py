@@ -208,7 +208,11 @@ def judged(form: Form, raw: RawSolution, tol: float, name: str) -> RawSolution:
 
 def doubted(form: Form, raw: RawSolution, lower: float, upper: float, tol: float, name: str) -> RawSolution:
     """Return an answer whose claim is inaccurate where a dual and a primal value contradict it."""
-    sentence = contradiction(lower, upper, tol, lambda: _typical(form)) if raw.status in SOLVED else ""
+    def typical() -> float:
+        size = np.abs(form.losses.row_losses(form.losses.arguments(np.zeros(form.n))))  # of the losses at w = 0
+        return float(np.sum(size[np.isfinite(size)]))
+
+    sentence = contradiction(lower, upper, tol, typical) if raw.status in SOLVED else ""
     if not sentence:
         return raw
     message = f"{name} ended as {raw.status.word}, but {sentence}{'; ' + raw.message if raw.message else ''}"
@@ -226,9 +230,3 @@ def contradiction(lower: float, upper: float, tol: float, typical: Callable[[], 
     if upper - lower <= allowed * max(abs(lower), abs(upper)) or upper - lower <= allowed * typical():
         return ""
     return f"its values are {upper:.6g} and, dual, {lower:.6g}"
-
-
-def _typical(form: Form) -> float:
-    """Return the size of the losses at w = 0."""
-    size = np.abs(form.losses.row_losses(form.losses.arguments(np.zeros(form.n))))
-    return float(np.sum(size[np.isfinite(size)]))

@@ -39,6 +39,7 @@ HOPE = 1e7  # the same where no bound says that there is room: of what search wi
 A_LABEL = 4.0  # fits for every label beyond two that points may have, which there is room for where no bound is near
 HALF = 0.5  # of what the relaxation spent, where that is more than the latter
 PRICE = 1e-4  # relative fall of the value that a pass over the points has to bring beyond that
+WIDE = 0.2  # relative gap that leaves all the room; a lesser one, of which less can be won, as much less
 WINDOW = 20.0  # passes over which it is looked for: what one fit takes of signs and of simplex codes
 
 
@@ -47,9 +48,10 @@ class StoppingRule:
     """Say when to stop improving labels, by counts that are the same on every machine.
 
     The first `FREE` multiply-adds are free. Beyond them the certified gap has to be worth a fit at `PRICE` a pass, that
-    is a product with the features and one with their transpose; beyond `ROOM`, which is less of more than `FEW` points,
-    without a bound beyond `HOPE`, or half of what the relaxation took, the value has to fall at that price. Of three
-    and more clusters bounds are never near: without one there is room for `A_LABEL` fits a label beyond two.
+    is a product with the features and one with their transpose; beyond `ROOM`, which is less of more than `FEW` points
+    and at gaps below `WIDE`, without a bound beyond `HOPE`, or half of what the relaxation took, the value has to fall
+    at that price. Of three and more clusters bounds are never near: without one there is room for `A_LABEL` fits a
+    label beyond two.
 
     Where fits take more than `WINDOW` passes, as those of Crammer-Singer margins do, passes count for as much more, and
     the room is greater by the root of that: a search needs a number of fits, and users wait for seconds.
@@ -69,16 +71,15 @@ class StoppingRule:
             # Descents of more than two clusters end so far apart that search wins much, whatever bounds say.
             others = features.n * (self.program.clusters - 2)
             room = max(HOPE, min(room, A_LABEL * others * WINDOW * self.a_pass))
-        self.begun, self.room = begun, room
-        self.mark = begun + max(room, HALF * begun)
+        self.begun, self.room, self.mark = begun, room, begun + HALF * begun
 
     def ends(self, value: float, a_fit: float = 0.0) -> bool:
         """Return whether to stop at the best value so far, where a fit has taken `a_fit` on average, 0 if unknown."""
         work, size = self.incumbent.work, abs(value)
         if work > self.free and value - self.bound <= PRICE * size * WINDOW:
             return True
-        dear = max(1.0, a_fit / (WINDOW * self.a_pass))
-        mark = max(self.mark, self.begun + self.room * math.sqrt(dear))
+        dear, share = max(1.0, a_fit / (WINDOW * self.a_pass)), min(1.0, (value - self.bound) / (WIDE * size or 1.0))
+        mark = max(self.mark, self.begun + self.room * share * math.sqrt(dear))
         if work <= mark or not math.isfinite(self.value):
             self.value = value
             return False

@@ -51,8 +51,14 @@ def check_points(X: Any, n_min: int = 2, name: str = "X") -> Points:
     X = on_cpu(X, name)
     if is_lazy(X):
         points = _as_lazy(X, name)
+    elif sp.issparse(X):
+        if X.ndim != 2:
+            raise DeclarationError(f"{_is(name)} sparse with {X.ndim} dimension(s); a matrix (n, d) is expected.")
+        _check_numeric(X.dtype.kind, X.dtype, name)
+        points = sp.csr_array(X, dtype=np.float64, copy=True)
+        points.sum_duplicates()
     else:
-        points = _as_sparse(X, name) if sp.issparse(X) else _as_dense(X, name)
+        points = _as_dense(X, name)
     n, d = points.shape
     if d == 0:
         raise DeclarationError(
@@ -201,15 +207,6 @@ def _check_numeric(kind: str, dtype: Any, name: str) -> None:
             f"{_has(name)} dtype {dtype}; numbers are expected. Encode text, dates or categories as numeric "
             "columns."
         )
-
-
-def _as_sparse(X: Any, name: str) -> Points:
-    if X.ndim != 2:
-        raise DeclarationError(f"{_is(name)} sparse with {X.ndim} dimension(s); a matrix (n, d) is expected.")
-    _check_numeric(X.dtype.kind, X.dtype, name)
-    points = sp.csr_array(X, dtype=np.float64, copy=True)
-    points.sum_duplicates()
-    return points
 
 
 def _as_dense(X: Any, name: str) -> FloatArray:

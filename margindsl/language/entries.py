@@ -17,7 +17,11 @@ def as_values(value: Any) -> FloatArray:
     """Return a number or one number a point as a read-only array."""
     array = read_array(value, "a formula")
     if array.dtype == object and all(map(is_number, array.flat)):
-        array = _as_floats(array)  # fractions, nullable columns of pandas
+        try:
+            array = array.astype(float)  # fractions, nullable columns of pandas
+        except OverflowError:
+            raise DeclarationError(
+                "a number beyond the largest float entered a formula; expected finite numbers") from None
     if array.dtype.kind not in "biufc":
         raise DeclarationError(
             f"{value!r} cannot enter a formula: expected a number, a 1-D array of numbers or an expression")
@@ -38,13 +42,6 @@ def as_values(value: Any) -> FloatArray:
 def is_number(value: Any) -> bool:
     """Return whether a value is a real number, which truth values and durations are not."""
     return isinstance(value, Real) and not isinstance(value, (bool, np.timedelta64))
-
-
-def _as_floats(array: np.ndarray) -> FloatArray:
-    try:
-        return array.astype(float)
-    except OverflowError:
-        raise DeclarationError("a number beyond the largest float entered a formula; expected finite numbers") from None
 
 
 def read_array(value: Any, what: str) -> np.ndarray:

@@ -14,6 +14,7 @@ from margindsl.drivers.branching import STAGE, Branching, decided_duals
 from margindsl.drivers.checkpoint import State
 from margindsl.drivers.enumeration import enumerate_labels
 from margindsl.drivers.guard import name_of
+from margindsl.drivers.rounding import round_vectors
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.drivers.starts import starting_labels
@@ -29,6 +30,7 @@ from margindsl.program.program import MarginProgram
 from margindsl.relaxations.lift import lift
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, refuse_split
 from margindsl.relaxations.sdp import SDP
+from margindsl.typing import IntArray
 
 LARGEST_RANK = 60
 FEW = 20  # columns up to which nodes of weights alone are the faster way
@@ -157,44 +159,44 @@ class Exact(Relaxation):
 
     def _branch(self, run: Run) -> Outcome:
         program, (nodes, _) = run.program, self._nodes(run.program)
-        apart, whole, start, state = self._apart(run) if nodes == "decided" else run, None, None, run.resume(STAGE)
+        apart, state = self._apart(run) if nodes == "decided" else run, run.resume(STAGE)
         try:
             if state is None:
                 with run.stage("incumbent"), apart.share(0.3):
                     for labels in starting_labels(apart, self.starts) if self.starts else ():
                         search(apart, alternate(apart, labels))
-            if nodes == "joint":
-                tree, whole, start = self._root(run, state)
-            else:
-                tree = (LiftedNodes if nodes == "weights" else PartialNodes)(program)
+            tree, whole, start, rounded = self._root(run, state) if nodes == "joint" else (
+                (LiftedNodes if nodes == "weights" else PartialNodes)(program), None, None, [])
             if (nodes == "decided" or not program.kind.absorbs_labels) and not self._enumerates(program):
                 whole = SDP().beside(run)
             proof, status, words = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol, tree,
-                                             start, self.n_jobs).go()
+                                             start, self.n_jobs).go(rounded if self.starts else [])
         finally:  # also where the solver fails on the way
             run.best, run.fits = apart.best, apart.fits
         proof = whole if whole is not None and whole.bound > proof.bound else proof
         return Outcome(status, answer=run.best, certificate=proof, estimate=proof.bound, message=words)
 
     @staticmethod
-    def _root(run: Run, state: State | None) -> tuple[NodeBounds, Certificate | None, RawSolution | None]:
-        """Return nodes with the cuts of the first one, what it proves, and where nodes begin; those of a state."""
+    def _root(run: Run, state: State | None
+              ) -> tuple[NodeBounds, Certificate | None, RawSolution | None, list[IntArray]]:
+        """Return nodes with the cuts of the first one, what it proves, where nodes begin, and its labels rounded."""
         root = np.asarray(run.program.labels.pinned)
         tree = JointNodes(run.program, lift(run.program, whole=True), known=run.known)
         if state is not None:
             cuts = Cuts(*(state[f"cuts {f.name}"] for f in fields(Cuts)))
-            return replace(tree, lift=replace(tree.lift, cuts=cuts)), None, None
+            return replace(tree, lift=replace(tree.lift, cuts=cuts)), None, None, []
         inner = decided_duals(run, tree, root)
         with run.share(ROOT_SHARE):
-            raw, proof = SDP().solve_lift(run, tree.form(root, inner))
+            raw, proof = SDP().solve_lift(run, form := tree.form(root, inner))
         if proof is not None:
             proof = replace(proof, arrays=proof.arrays | {"inner": tree.lift.losses.point_duals(inner)})
         if (reached := raw.get("reached")) is None:
-            return tree, proof, None
+            return tree, proof, None, []
+        rounded = round_vectors(run, form.vectors(raw["V"], raw["W"]), int(SDP().rounding))
         cuts = reached.form.cuts  # those that bear most
         share = np.asarray(raw["gamma"]) / np.maximum(cuts.values(raw["V"]) - cuts.least, 1e-9)
-        form = replace(tree.lift, cuts=cuts.take(np.sort(np.argsort(-share)[:CUTS * tree.lift.count])))
-        return replace(tree, lift=form), proof, replace(raw, variables={"reached": reached})
+        kept = replace(tree.lift, cuts=cuts.take(np.sort(np.argsort(-share)[:CUTS * tree.lift.count])))
+        return replace(tree, lift=kept), proof, replace(raw, variables={"reached": reached}), rounded
 
     @staticmethod
     def _apart(run: Run) -> Run:
