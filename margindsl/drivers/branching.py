@@ -33,6 +33,7 @@ HOPEFUL = 0.2  # a rounded labelling is fitted when its value is within this sha
 STAGE = "branch and bound"
 EVERY = 10  # nodes between two lines of the history, and that a part of the tree grows by
 PARTS = 2  # a job and round
+SEARCHED = {JointNodes: 1, LiftedNodes: 1000, PartialNodes: 1000}  # nodes that take as long as a search for labels
 
 
 @dataclass(order=True)
@@ -92,10 +93,10 @@ class Branching:
 
     # -- loop ---------------------------------------------------------------------------------------
 
-    def go(self, candidates: Sequence[IntArray] = ()) -> tuple[Certificate, Status, str]:
+    def go(self, candidates: Sequence[IntArray] | None = None) -> tuple[Certificate, Status, str]:
         """Branch until the gap is certified, the time is up or the callback stops it; return the tree as a proof.
 
-        Once the first node says what can be won, labels are searched for from `candidates`, if there are any.
+        After `SEARCHED` nodes better labels are searched for, also from `candidates`; not at all where these are None.
         """
         state = self.run.resume(STAGE)
         if self.run.best is None:
@@ -121,7 +122,7 @@ class Branching:
         return (Certificate(bound, kind=self.bounds.kind, arrays={**arrays, "paths": paths}, words=words), status,
                 message or f"{self.solved} nodes, {len(leaves)} leaves")
 
-    def grow(self, candidates: Sequence[IntArray] = ()) -> tuple[Status, str]:
+    def grow(self, candidates: Sequence[IntArray] | None = None) -> tuple[Status, str]:
         """Solve open nodes until none is left below the target or a limit is met; return how it ended, in words too.
 
         Where there are open nodes for all jobs, each takes its share of the lowest and grows it by itself, a few nodes
@@ -142,10 +143,10 @@ class Branching:
                     self._share_out(parts)
                 else:
                     self._expand(self.open[0])
-                if candidates and self.open:
+                if candidates is not None and self.open and self.solved >= SEARCHED[type(self.bounds)]:
                     with self.run.stage("incumbent"), self.run.share(0.3):
-                        polish(self.run, list(candidates), "auto", bound=self.bound)
-                    candidates = ()
+                        polish(self.run, [self.run.best.labels, *candidates], "auto", bound=self.bound)
+                    candidates = None
                 if (self.solved // EVERY > before // EVERY or not self.open) and self.run.record(
                         STAGE, self.solved, self.run.best.value, self.bound):
                     return Status.INTERRUPTED, ""

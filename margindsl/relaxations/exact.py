@@ -170,7 +170,7 @@ class Exact(Relaxation):
             if (nodes == "decided" or not program.kind.absorbs_labels) and not self._enumerates(program):
                 whole = SDP().beside(run)
             proof, status, words = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol, tree,
-                                             start, self.n_jobs).go(rounded if self.starts else [])
+                                             start, self.n_jobs).go(rounded if self.starts else None)
         finally:  # also where the solver fails on the way
             run.best, run.fits = apart.best, apart.fits
         proof = whole if whole is not None and whole.bound > proof.bound else proof

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl.drivers.run import FEW, FREE, PRICE, ROOM, WINDOW, Run, StoppingRule
+from margindsl.drivers.run import FEW, FREE, PRICE, ROOM, WIDE, WINDOW, Run, StoppingRule
 from margindsl.host.clock import Budget, Incumbent
 from margindsl.runtime.registry import make_solver
 
@@ -48,8 +48,17 @@ def test_beyond_that_the_value_has_to_fall(program):
 
 
 def test_the_room_of_many_points_is_as_much_less_but_not_less_than_what_is_free():
-    marks = [StoppingRule(Incumbent(), two_clouds(n).program(), bound=0.0).mark for n in (FEW, 2 * FEW, 20 * FEW)]
-    assert marks == pytest.approx([ROOM, ROOM / 2, FREE])
+    rooms = [StoppingRule(Incumbent(), two_clouds(n).program(), bound=0.0).room for n in (FEW, 2 * FEW, 20 * FEW)]
+    assert rooms == pytest.approx([ROOM, ROOM / 2, FREE])
+
+
+def test_a_gap_below_a_fifth_leaves_as_much_less_room(program):
+    for gap in (WIDE / 2, WIDE / 4):
+        rule = StoppingRule(Incumbent(), program, bound=1.0 - gap)
+        rule.incumbent.work = 0.99 * ROOM * gap / WIDE
+        assert not rule.ends(1.0) and not rule.ends(1.0)
+        rule.incumbent.work = ROOM * gap / WIDE + 1.1 * WINDOW * rule.a_pass
+        assert rule.ends(1.0)
 
 
 def test_half_of_what_the_relaxation_took_may_be_spent(program):
@@ -78,7 +87,7 @@ def test_the_room_of_several_clusters_without_a_bound_grows_with_the_labels_ther
     for n, clusters in ((20, 3), (40, 3), (40, 5), (FEW, 5)):
         y, f = md.Labels(n, clusters=clusters), md.Hyperplane(np.random.default_rng(0).normal(size=(n, 4)))
         loss = md.mean(md.hinge(md.margin(y, f, coding="simplex")))
-        rooms.append(StoppingRule(Incumbent(), md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss)).program()).mark)
+        rooms.append(StoppingRule(Incumbent(), md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss)).program()).room)
     assert rooms == sorted(rooms) and len(set(rooms)) == 4 and rooms[-1] == ROOM
 
 
