@@ -33,7 +33,7 @@ HOPEFUL = 0.2  # a rounded labelling is fitted when its value is within this sha
 STAGE = "branch and bound"
 EVERY = 10  # nodes between two lines of the history, and that a part of the tree grows by
 PARTS = 2  # a job and round
-SEARCHED = {JointNodes: 1, LiftedNodes: 1000, PartialNodes: 1000}  # nodes that take as long as a search for labels
+SEARCHED = {JointNodes: 1, LiftedNodes: 1000, PartialNodes: 1000}  # nodes before a search, 16 times as many each time
 
 
 @dataclass(order=True)
@@ -96,7 +96,7 @@ class Branching:
     def go(self, candidates: Sequence[IntArray] | None = None) -> tuple[Certificate, Status, str]:
         """Branch until the gap is certified, the time is up or the callback stops it; return the tree as a proof.
 
-        After `SEARCHED` nodes better labels are searched for, also from `candidates`; not at all where these are None.
+        Better labels are searched for after `SEARCHED` nodes, from `candidates` too; never where these are None.
         """
         state = self.run.resume(STAGE)
         if self.run.best is None:
@@ -129,7 +129,7 @@ class Branching:
         far: what is left to do is the same in whatever order, so that all but the last round is well spent.
         """
         assert self.run.best is not None
-        budget, jobs = self.run.budget, count_jobs(self.n_jobs)
+        budget, jobs, due = self.run.budget, count_jobs(self.n_jobs), SEARCHED[type(self.bounds)]
         try:
             while self.open and self.open[0].bound < self.target:
                 self.run.keep(STAGE, self.state)
@@ -143,10 +143,10 @@ class Branching:
                     self._share_out(parts)
                 else:
                     self._expand(self.open[0])
-                if candidates is not None and self.open and self.solved >= SEARCHED[type(self.bounds)]:
+                if candidates is not None and self.open and self.solved >= due:
+                    due *= 16
                     with self.run.stage("incumbent"), self.run.share(0.3):
                         polish(self.run, [self.run.best.labels, *candidates], "auto", bound=self.bound)
-                    candidates = None
                 if (self.solved // EVERY > before // EVERY or not self.open) and self.run.record(
                         STAGE, self.solved, self.run.best.value, self.bound):
                     return Status.INTERRUPTED, ""
