@@ -248,10 +248,8 @@ def test_explain_shows_the_units_of_the_user_and_of_the_solve():
 
 def test_histories_are_in_the_users_units():
     solutions = [solve(declare(c * X, md.hinge, ridge=c**2), "sdp", "burer-monteiro") for c in (1.0, 1024.0)]
-    ends = [s.history[-1].value if s.history else np.nan for s in solutions]
-    assert np.isnan(ends[0]) == np.isnan(ends[1])
-    if not np.isnan(ends[0]):
-        assert ends[1] == pytest.approx(ends[0], rel=1e-3)
+    least = [min(line.value for line in s.history) for s in solutions]  # which descent is the last one may differ
+    assert least[1] == pytest.approx(least[0], rel=1e-3)
 
 
 @pytest.mark.parametrize("slope", [1.0, 2.0, 0.3])
