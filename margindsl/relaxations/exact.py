@@ -60,7 +60,7 @@ class Exact(Relaxation):
     tol : float or None
         Relative gap branch and bound certifies; None takes the solve's tolerance, but at least 1e-7.
     starts : int
-        Local searches that find the incumbent first.
+        Local searches that find the incumbent first; larger ones follow while the tree stays open. None of them with 0.
     nodes : {"auto", "weights", "joint", "decided"}
         What bounds a node of branch and bound. "weights" is the lift [[1, wᵀ], [w, P]] ⪰ 0 with the labels of open
         points absorbed (`BranchNodeForm`), hundreds of nodes a second where features have few columns. "joint" is the
