@@ -18,6 +18,7 @@ from margindsl.program import Losses, LossTerm
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.nodes import PartialNodes
+from margindsl.relaxations import exact
 from margindsl.runtime.registry import make_solver
 from margindsl_solvers.engines.hull import MomentHull, SoftKinks
 
@@ -293,6 +294,16 @@ def declare(loss, n=20, d=2, bias=False, more=lambda f: []):
     y = md.Labels(n)
     f = md.Hyperplane(X, bias=bias)
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(loss(y * f))), [abs(md.sum(y)) <= 4, *more(f)])
+
+
+def test_a_tree_is_no_worse_than_the_rounded_labels_of_its_first_node(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(16, 8))
+    y, f = md.Labels(16), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.odm(y * f, 0.5, 0.2))), [abs(md.sum(y)) <= 3])
+    best = problem.solve(md.Exact(method="enumeration"))
+    monkeypatch.setattr(exact, "round_vectors", lambda *given: [(np.asarray(best.labels) > 0).astype(int)])
+    found = problem.solve(md.Exact(method="branching", nodes="joint", starts=1), random_state=0, max_iter=1)
+    assert found.value == pytest.approx(best.value, rel=1e-6)  # a local search alone ends a third above
 
 
 @pytest.mark.parametrize("nodes", ["joint", "decided"])

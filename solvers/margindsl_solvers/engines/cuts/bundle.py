@@ -20,7 +20,6 @@ LEANING = 3  # masters that lean on the box before it is widened: the first cuts
 IDLE, PATIENCE = 1e-9, 30  # weight below which a cut does nothing; rounds without use after which it is dropped
 MIX = 0.1  # share of the master's point in the point of a new cut, the rest is the best (Franc and Sonnenburg 2008)
 STALLED, BLIND = 60, 20  # rounds for a tenth of the gap, at most 3 on digits; those of a master lost in rounding
-ACCURACY = 1e-2  # of a master, in units of what is open
 KEPT = 1e-6  # least weight of a cut worth keeping for other labels
 FEW, VIOLATED = 40, 1e-9  # sides of bounds that all enter a master; relative excess beyond which another one does
 OUTSIDE = 1e-9  # relative violation of a bound beyond which a point of a span has no value
@@ -35,7 +34,7 @@ class Bundle:
     def __init__(self, model: Rows, narrow: bool = False) -> None:
         self.line, self.model, self.bounds, self.narrow = Linearisation(model), model, Bounds.of(model), narrow
         self._held = np.full(len(self.bounds.limits), len(self.bounds.limits) <= FEW)
-        self.box, self._leaning, self.lower = 0.0, 0, -math.inf
+        self.box, self._leaning, self.lower, self._accuracy = 0.0, 0, -math.inf, 0.0  # the last master's, absolute
         self.answer: Answer | None = None
         self._proof: tuple[Answer, list[Packed]] | None = None  # the master of the highest value, and its cuts
         self.points: list[FloatArray] = []
@@ -122,10 +121,11 @@ class Bundle:
 
         # 1. Masters over more and more sides of bounds, until none is violated; each value is a lower bound. Those of
         # many clusters are many, one for every two of them, and far fewer hold with equality than are violated
-        accuracy = ACCURACY * max(goal, self.open_gap if math.isfinite(self.open_gap) else abs(self.value))
+        gap = self.open_gap if math.isfinite(self.open_gap) else abs(self.value)
+        self._accuracy = 1e-2 * max(goal, gap)
         while True:
             answer = solve_master(self.model, self.bounds.only(self._held), self._gradients, self._offsets, self.box,
-                                  accuracy)
+                                  self._accuracy)
             excess = np.where(self._held, -np.inf, self.bounds.rows @ answer.x - self.bounds.limits)
             violated = excess > VIOLATED * np.maximum(np.abs(self.bounds.limits), excess.max(initial=0.0))
             if not np.any(violated):
@@ -183,9 +183,9 @@ class Bundle:
             length, most, height = math.sqrt(square), 1.0, float((self._gradients @ x + self._offsets).max())
             if length > 0 and self._far > 0:
                 most = min(1.0, (self._far + float(np.linalg.norm(self.best[:r]))) / length)
-            for mix in (min(MIX, most), most) if t < 1 else (most,):
+            for mix in (MIX, most) if t < 1 and most > MIX else (most,):
                 self._add(self.best + mix * (x - self.best), self._v + mix * (v - self._v))
-                if self._gradients[-1] @ x + self._offsets[-1] - height > ACCURACY * self.open_gap:
+                if self._gradients[-1] @ x + self._offsets[-1] - height > self._accuracy:
                     break
 
         # 3. Cuts that have not held the master's point for a while go: their weights are as small as it is accurate,
