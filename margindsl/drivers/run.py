@@ -236,10 +236,8 @@ class Run:
         self.solved, self.spent = self.solved + 1, self.spent + self.add_work(FIT_STEP * (raw.iterations + 1))
         if raw.status in LATE and not raw.has_answer and self.late_solver is not None:
             raw = self.session(form, self.late_solver).solve(form, budget, is_judged=False)
-        fit = self.adopt(form, raw, self.fixed_solver)
-        if raw.status is Status.OPTIMAL:
-            self._remember(_Known(fit, tol))
-        elif raw.status is Status.CONVERGED and cutoff < np.inf:
+        fit = self.adopt(form, raw, self.fixed_solver, tol)
+        if raw.status is Status.CONVERGED and cutoff < np.inf:
             self._remember(_Known(fit, least=cutoff))
         return fit
 
@@ -257,8 +255,9 @@ class Run:
             "there was no time to fit it, w = 0")
         return self.adopt(self.program.fix_labels(labels), raw)
 
-    def adopt(self, form: FixedLabelForm | ClusterForm, raw: RawSolution, solver: Solver | None = None) -> Answer:
-        """Return a fit from a solved fixed-label form, and remember it when it is the best."""
+    def adopt(self, form: FixedLabelForm | ClusterForm, raw: RawSolution, solver: Solver | None = None,
+              tol: float = np.inf) -> Answer:
+        """Return a fit from a fixed-label form that was solved to some accuracy, and remember it."""
         if not raw.has_answer and raw.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and expired():
             raise Cancelled
         refuse_impossible(form, raw.status)
@@ -275,7 +274,10 @@ class Run:
             least = form.losses.value(form.margins(none), scalars)
             if least - value <= EPS * form.units[0] and form.primal_residual(zero, bias) <= HELD:
                 w, decision, value = zero, none, least
-        return self.hold(Answer(np.asarray(form.labels), w, np.asarray(bias), scalars, decision, value, raw))
+        fit = self.hold(Answer(np.asarray(form.labels), w, np.asarray(bias), scalars, decision, value, raw))
+        if raw.status is Status.OPTIMAL and tol < np.inf:
+            self._remember(_Known(fit, tol))
+        return fit
 
     def hold(self, fit: Answer) -> Answer:
         """Return a fit, and remember it when it is the best."""

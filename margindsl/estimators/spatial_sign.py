@@ -74,10 +74,11 @@ class SpatialSign(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.scale_ = np.full(deviations.shape, np.inf)
         np.multiply(self.deviations, deviations, where=deviations > 0, out=self.scale_)
         self.centre_ = np.zeros(X.shape[1])
+        bent = map_chunks(self._bend, X, X.shape[1:], X.dtype) if is_lazy(X) else self._bend(X)
         if not issparse(X):
-            bent = map_chunks(self._bend, X, X.shape[1:], X.dtype) if is_lazy(X) else self._bend(X)
             self.centre_ = np.asarray(bent.mean(axis=0), dtype=float)
-        lengths = map_chunks(self._lengths, X, (), float) if is_lazy(X) else self._lengths(X)
+            bent = bent - self.centre_
+        lengths = map_chunks(_norms, bent, (), float) if is_lazy(X) else _norms(bent)
         self.length_ = self.radius * float(np.median(np.asarray(lengths)))
         return self
 
@@ -118,9 +119,6 @@ class SpatialSign(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             return bent
         moved = X - self.location_
         return np.where(np.isfinite(self.scale_), scale * np.tanh(moved / scale), moved) - self.centre_
-
-    def _lengths(self, X: Any) -> FloatArray:
-        return _norms(self._bend(X))
 
     def _view(self, X: Any) -> Any:
         bent = self._bend(X)

@@ -100,14 +100,14 @@ class Alternating(LocalRelaxation):
             raw = run.solve(form, fit.raw if fit else None, accuracy)
             if not raw.has_answer:
                 return fit, raw.status, raw.message
-            new = run.adopt(form, raw)
+            new = run.adopt(form, raw, tol=accuracy)
             run.current = None
             stop = run.record("alternating", iteration, new.value)
             falls = fit is None or new.value < fit.value - least * abs(fit.value)
             fit = new if fit is None or new.value < fit.value - 1e-10 * abs(fit.value) else fit
-            labels = best_labels(run, fit)
-            if stop or run.stopped:
+            if stop or run.stopped or (not falls and accuracy <= run.budget.tol):
                 break
+            labels = best_labels(run, fit)
             if not falls or np.array_equal(labels, fit.labels):
                 if accuracy <= run.budget.tol:
                     break

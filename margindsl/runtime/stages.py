@@ -123,7 +123,7 @@ def evaluate(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
     try:
         rough = relaxation.bound == "none" and run.budget.tol > DEFAULT_TOL
         with run.finishing(EVALUATED):
-            fit = run.apart().fit(labels, known, tol=run.budget.tol if rough else EVALUATION_TOL)
+            fit = run.fit(labels, known, run.budget.tol) if rough else run.apart().fit(labels, known, EVALUATION_TOL)
         if rough and np.any((best := best_labels(run, fit)) != fit.labels):  # those that it predicts are no worse
             fit = replace(fit, labels=best, value=run.program.value_at(best, fit.w, fit.bias, fit.scalars))
         kept = known is not None and run.budget.expired and known.value < fit.value

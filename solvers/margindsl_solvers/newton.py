@@ -78,9 +78,11 @@ class Newton(RowsSolver):
     def solve_clusters(self, form: ClusterForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Solve a fixed-cluster form."""
         start = fair_start(form, budget, start, self.solve_clusters)
-        x, _ = start_clusters(form, start)
+        x, known = start_clusters(form, start)
         rows = ClusterRows(form, x)
         centre, warm = rows.start_slopes(start)
+        if known and not warm:
+            centre, warm = rows.slopes_at(x), True
         return NewtonRun(rows, budget, x, centre, self.penalty, self.growth, 1 + int(warm), self.dense_limit).solve()
 
     takes: ClassVar[Mapping[type[Form], Solve]] = {FixedLabelForm: solve_plane, ClusterForm: solve_clusters}

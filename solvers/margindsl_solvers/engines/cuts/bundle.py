@@ -166,7 +166,7 @@ class Bundle:
             square, arguments, t = float(step[:r] @ step[:r]), self._v, 0.0
 
             def slope(t: float) -> float:
-                return linear + t * square + float(self.line.derivative(arguments + t * change) @ change)
+                return linear + t * square + float(self.line.model.subgradient(arguments + t * change) @ change)
 
             initial = slope(0.0)
             if initial < 0:

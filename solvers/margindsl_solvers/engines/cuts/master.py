@@ -34,20 +34,13 @@ class Linearisation:
         """Return R at arguments v."""
         return float(np.sum(self.model.charges(v)))
 
-    def derivative(self, v: FloatArray) -> FloatArray:
-        """Return a subgradient of R in its arguments."""
-        out = np.zeros(len(v))
-        for group in self.model.loss_groups:
-            out[group.part] = group.subgradient(self.model.weights, v)
-        return out
-
     def cut(self, v: FloatArray) -> tuple[FloatArray, float, Packed]:
         """Return (g, o, multipliers) with R(x) ≥ ⟨g, x⟩ + o, equal at v.
 
         For the hinge the multipliers are −c_i where the margin is below one and 0 elsewhere: the most
         violated constraint of the one-slack program (CPMMC Eq. 6; slides Eq. 17 for clusters).
         """
-        slopes = self.derivative(v)
+        slopes = self.model.subgradient(v)
         offset = self.value(v) - float(slopes @ (v - self.model.shifts[: self.rows]))
         rest = np.zeros(len(self.model.weights) - self.rows)
         return self.model.adjoint(np.concatenate([slopes, rest])), offset, self.pack(v, slopes)

@@ -273,6 +273,17 @@ class Rows(ABC):
         firm = curved <= 1e-10 * float(np.sum(self.weights[self.loss_rows]))
         return 1e-14 + 1e-13 * curved + np.where(firm, 1e-3, 1e-7) * np.abs(gradient) / reach
 
+    def subgradient(self, v: FloatArray) -> FloatArray:
+        """Return a weighted subgradient of the losses at v, zero at other rows."""
+        out = np.zeros(len(v))
+        for group in self.loss_groups:
+            out[group.part] = group.subgradient(self.weights, v)
+        return out
+
+    def slopes_at(self, x: FloatArray) -> FloatArray:
+        """Return normalised multipliers for a point of which none are known: subgradients, zero at other rows."""
+        return self.clip(self.normalised(self.subgradient(self.apply(x) + self.shifts)))
+
     def clip(self, slopes: FloatArray) -> FloatArray:
         """Return the slopes moved into the domains of the conjugates."""
         out = np.empty(len(slopes))
