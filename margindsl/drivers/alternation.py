@@ -18,7 +18,10 @@ Proposals = Callable[[Answer], Iterable[IntArray]]
 
 def best_labels(run: Run, fit: Answer) -> IntArray:
     """Return the labels in B that minimise the objective at the hyperplane of a fit (exact)."""
-    program, decision, features = run.program, fit.decision, run.program.features
+    program, features = run.program, run.program.features
+    if callable(fit.found) and (chosen := program.chosen(fit.w, fit.bias)) is not None:
+        return chosen
+    decision = fit.decision
     whole = features if isinstance(features, Stacked) else getattr(features, "base", None)
     if isinstance(whole, Stacked) and whole.turned.nnz:
         pairs, c = program.losses.terms[-1], getattr(features, "factor", 1.0)

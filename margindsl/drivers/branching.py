@@ -313,7 +313,7 @@ class Branching:
         assert isinstance(bounds, PartialNodes)
         if (ceiling := self.ceiling - bounds.least(z)) < np.inf:
             form = bounds.form(z)
-            guarded, budget = Guarded(self.run.fixed_solver, form), self.run.budget.replace(
+            guarded, budget = Guarded(self.run.fixed_solver), self.run.budget.replace(
                 tol=ROUGH, max_iter=None, callback=None, cutoff=ceiling)
             raw = guarded.solve(form, budget, node.start, is_judged=False)
             if raw.status is Status.OPTIMAL and raw.objective >= ceiling:
@@ -401,6 +401,6 @@ def decided_duals(run: Run, nodes: JointNodes, z: IntArray, tol: float = ROUGH) 
     if not nodes.is_bounded or np.all(z < 0):
         return np.zeros(nodes.lift.losses.rows)
     form = nodes.decided.form(z)
-    raw = Guarded(run.fixed_solver, form).solve(form, run.budget.replace(tol=tol, max_iter=None, callback=None),
+    raw = Guarded(run.fixed_solver).solve(form, run.budget.replace(tol=tol, max_iter=None, callback=None),
                                                 is_judged=False)
     return nodes.inner(z, raw.variables)

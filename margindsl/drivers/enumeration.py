@@ -54,7 +54,7 @@ def enumerate_labels(run: Run, tol: float = 1e-9, most: int = 200_000) -> Enumer
         before = bounds[index]
         for cutoff in (target, np.inf):  # a dual point may be worth less once it pays for scalars
             fit = run.fit(labellings[index], fits[nearest[index]] if fits else None, tol / 10, cutoff=cutoff)
-            u = project_duals(run.program.losses, np.asarray(fit.raw["u"]))
+            u = project_duals(run.program.losses, run.program.fix_labels(fit.labels).duals(fit.raw))
             proved = pool_bounds(run.program, u[None, :], labellings)
             nearest[proved > bounds] = len(pool)
             bounds = np.fmax(bounds, proved)

@@ -82,15 +82,10 @@ class Guarded(Session):
     solve opens a new session. A claim that the form's own values contradict is ``inaccurate``. Answers are copied.
     Of a start the solver sees what has the form's shapes.
     Ctrl-C, what a callback raises, and what a handler of a signal raises pass.
-
-    Parameters
-    ----------
-    form : Form
-        The session is opened for it at the first solve.
     """
 
-    def __init__(self, solver: Solver, form: Form) -> None:
-        self.solver, self._form = solver, form
+    def __init__(self, solver: Solver) -> None:
+        self.solver = solver
         self._session: Session | None = None
 
     def solve(self, form: Any, budget: Budget, start: RawSolution | None = None,
@@ -104,7 +99,7 @@ class Guarded(Session):
                     answer = reweighted(form, asked.watched(budget), start, self._plain)
                 else:
                     if self._session is None:
-                        self._session = self.solver.open(self._form)
+                        self._session = self.solver.open(form)
                     answer = self._session.solve(form, asked.watched(budget), start)
             asked.settle()
             raw = read_raw(form, answer)

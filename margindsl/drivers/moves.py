@@ -239,7 +239,7 @@ def block_moves(run: Run, fit: Answer, keep: int) -> list[IntArray]:
     shifted = [f - np.sign(side[0]) * np.quantile(np.abs(side), share)  # so that a share near the boundary changes sign
                for side in (f[f > 0], f[f < 0]) if len(side) for share in SHARES]
     decisions = [*shifted, *_tilts(run, f, hessian)]
-    found = [best_labels(run, replace(fit, decision=program.gains_of(decision[:, None]))) for decision in decisions]
+    found = [best_labels(run, replace(fit, found=program.gains_of(decision[:, None]))) for decision in decisions]
     found += [program.labels.maximise(program.gains_of(gain[:, None])) for gain in _turned_groups(run, fit)]
     now = labelling_key(run, fit.labels)
     found = [labels for labels in distinct(found) if labelling_key(run, labels) != now]

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from margindsl.drivers.checkpoint import Checkpoint, State
 from margindsl.drivers.guard import Guarded, refuse_impossible, unanswered
 from margindsl.errors import CalculusError
 from margindsl.host.clock import Cancelled, Incumbent, expired
+from margindsl.host.frozen import short_key
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl.program.passes import Answer
@@ -175,12 +177,12 @@ class Run:
         solver = solver or self.solver
         structure = form.structure()
         if structure is None:
-            return Guarded(solver, form)
+            return Guarded(solver)
         key = (solver, structure)
         # A native session may carry state from solve to solve; only compiled problems that recur outlive a run.
         kept = self._own if solver.native or not form.recurs else self._compiled
         if key not in kept:
-            kept[key] = Guarded(solver, form)
+            kept[key] = Guarded(solver)
         return kept[key]
 
     def solve(self, form: Form, start: RawSolution | None = None, tol: float | None = None,
@@ -221,7 +223,7 @@ class Run:
         """
         self.fits += 1
         labels = np.asarray(labels, dtype=np.intp)
-        known = self._known.get(labels.tobytes())
+        known = self._known.get(short_key(labels))
         if known is not None and (known.tol <= tol or cutoff <= known.least):
             return known.fit
         form = self.program.fix_labels(labels)
@@ -242,9 +244,9 @@ class Run:
         return fit
 
     def _remember(self, known: _Known) -> None:
-        if (len(self._known) + 1) * known.fit.decision.size > REMEMBERED:
+        if (len(self._known) + 1) * len(known.fit.labels) * self.program.clusters > REMEMBERED:
             self._known.clear()
-        self._known[known.fit.labels.tobytes()] = known
+        self._known[short_key(known.fit.labels)] = known
 
     def plain_fit(self, labels: IntArray) -> Answer:
         """Return the labelling with the hyperplane w = 0, for which there is always time."""
@@ -266,15 +268,18 @@ class Run:
         (bias, scalars), w = form.plane(raw.variables), np.asarray(raw["w"])
         if form.decision and form.primal_residual(w, bias) > HELD:  # a fit no more accurate than a first answer
             w, bias = within_bounds(form, w, bias)
-        decision = form.outputs(w, bias)
-        norm = form.regulariser(w, bias)
-        value = norm + form.losses.value(form.margins(decision), scalars)
+        norm, found = form.regulariser(w, bias), cast(Any, partial(form.outputs, w, bias))
+        if form.is_summed:
+            value = form.summed(w, bias)[0]
+        else:
+            found = form.outputs(w, bias)
+            value = norm + form.losses.value(form.margins(found), scalars)
         if form.outside is None and norm <= EPS * form.units[0]:  # what rounding leaves of w = 0; values may be zero
             zero, none = np.zeros_like(w), form.outputs(np.zeros_like(w), bias)
             least = form.losses.value(form.margins(none), scalars)
             if least - value <= EPS * form.units[0] and form.primal_residual(zero, bias) <= HELD:
-                w, decision, value = zero, none, least
-        fit = self.hold(Answer(np.asarray(form.labels), w, np.asarray(bias), scalars, decision, value, raw))
+                w, found, value = zero, none, least
+        fit = self.hold(Answer(np.asarray(form.labels), w, np.asarray(bias), scalars, found, value, raw))
         if raw.status is Status.OPTIMAL and tol < np.inf:
             self._remember(_Known(fit, tol))
         return fit

@@ -134,6 +134,8 @@ def linked_directions(program: MarginProgram) -> FloatArray | None:
     S. Xiang, F. Nie, C. Zhang (2008). Learning a Mahalanobis distance metric for data clustering and classification.
     """
     labels, features, k = program.labels, program.features.clustered, program.clusters
+    if labels.is_unlinked:
+        return None
     # 1. Groups of points that lie together, those of a known label among them, and pairs of groups that lie apart.
     count, own = labels.count, labels.component
     pinned = labels.at_points(np.maximum(labels.pinned, 0))
@@ -203,6 +205,8 @@ def answer_first(run: Run) -> None:
 def named(program: MarginProgram, gains: FloatArray) -> FloatArray:
     """Return gains (n, k) with the columns in the order that agrees best with the known labels."""
     labels = program.labels
+    if labels.free.all():
+        return gains
     summed = labels.by_components(gains)
     known = [summed[labels.pinned == q].sum(axis=0) for q in range(program.clusters)]
     return gains[:, scipy.optimize.linear_sum_assignment(np.stack(known), maximize=True)[1]]
@@ -212,6 +216,8 @@ def kept(program: MarginProgram, drawn: IntArray, clusters: IntArray) -> float:
     """Return the share of links and known labels that a clustering of some points keeps beyond chance, squared; one
     without any."""
     labels, k = program.labels, program.clusters
+    if labels.is_unlinked:
+        return 1.0
     gains = np.zeros((labels.n, k))
     gains[drawn, clusters] = 1.0
     table = labels.by_components(named(program, gains))

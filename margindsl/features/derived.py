@@ -354,8 +354,16 @@ class CodedRows:
 
     def __init__(self, base: FeatureOperator, labels: IntArray, codes: FloatArray) -> None:
         self.base, self.labels, self.codes = base, frozen(np.asarray(labels)), frozen(codes)
-        self.own = frozen(codes[self.labels])
         self.rank = int(base.rank) * codes.shape[1]
+
+    @frozen_property
+    def own(self) -> FloatArray:
+        """Return the codes (n, q) of the points."""
+        return self.codes[self.labels]
+
+    @frozen_property
+    def _narrow(self) -> IntArray:
+        return self.labels.astype(np.min_scalar_type(len(self.codes)))
 
     def apply(self, W: FloatArray) -> FloatArray:
         """Return the products (n,) with a vector (q r,), (n, p) with columns (q r, p)."""
@@ -398,15 +406,16 @@ class CodedRows:
 
     def fold(self, function: Callable[..., Any], *rows: FloatArray | None) -> Any:
         """Return the sums of what a function makes of blocks of rows, and of arrays with an entry a point."""
-        return self.base.fold(partial(_after_codes, function), self.own, *rows)
+        return self.base.fold(partial(_after_codes, function, self.codes), self._narrow, *rows)
 
 
 def _coded(phi: FloatArray, own: FloatArray) -> FloatArray:
     return np.asarray((own[:, :, None] * phi[:, None, :]).reshape(len(phi), own.shape[1] * phi.shape[1]))
 
 
-def _after_codes(function: Callable[..., Any], phi: FloatArray, own: FloatArray, *rows: FloatArray | None) -> Any:
-    return function(_coded(phi, own), *rows)
+def _after_codes(function: Callable[..., Any], codes: FloatArray, phi: FloatArray, labels: IntArray,
+                 *rows: FloatArray | None) -> Any:
+    return function(_coded(phi, codes[labels]), *rows)
 
 
 def weighted_gram(features: FeatureOperator, index: IntArray, weights: FloatArray | None) -> FloatArray:

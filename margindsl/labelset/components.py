@@ -41,6 +41,8 @@ class Components:
     @cached_property
     def first(self) -> IntArray:
         """Return the first point of each component, shape (N,)."""
+        if self.count == self.n:
+            return self.component
         points = np.empty(self.count, dtype=np.intp)
         points[self.component[::-1]] = np.arange(self.n)[::-1]
         return points

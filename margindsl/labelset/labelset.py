@@ -83,7 +83,8 @@ class LabelSet(Constraints):
 
     def any_member(self) -> IntArray:
         """Return a member of B, the same every time."""
-        return self.maximise(np.zeros((self.n, self.clusters)))
+        even = np.arange(self.n) % self.clusters
+        return even if self.leaves(even) else self.maximise(np.zeros((self.n, self.clusters)))
 
     def nearest(self, candidate: ArrayLike) -> IntArray:
         """Return the member of B that agrees best with labels (n,), or themselves, or is best for gains."""
@@ -110,6 +111,15 @@ class LabelSet(Constraints):
         for bound in self.sides:
             met = met & bound.holds(bound.sums(z))
         return met
+
+    @cached_property
+    def is_unlinked(self) -> bool:
+        """Return whether there are no links, known or barred labels; sizes and sums may be bounded."""
+        return self.count == self.n and not len(self.cannot) and self.barred is None and bool(self.free.all())
+
+    def leaves(self, labels: IntArray) -> bool:
+        """Return whether nothing keeps points from the labels (n,) that each would choose alone."""
+        return self.is_unlinked and bool(self.holds(labels))
 
     def violations(self, y: ArrayLike) -> list[str]:
         """Return one sentence for each thing that keeps y, written as users do, out of B; at most ten of a kind."""

@@ -13,6 +13,8 @@ from margindsl.labelset.programme import solve_assignment, solve_signs
 from margindsl.labelset.transport import assign_priced
 from margindsl.typing import FloatArray, IntArray
 
+ROWS = 2**16  # whose gains are copied at a time
+
 
 def maximise(labels: Constraints, gain: FloatArray) -> IntArray:
     """Return z (N,) that maximises sum_C gain[C, z_C] over a label set, of ties the first in the order of names.
@@ -26,7 +28,10 @@ def maximise(labels: Constraints, gain: FloatArray) -> IntArray:
         raise _unpresolved()
     order = labels.names.order
     masked = gain if labels.allowed.all() else np.where(labels.allowed, gain, -np.inf)
-    z = order[np.argmax(masked[:, order], axis=1)]
+    z = np.concatenate([order[np.argmax(masked[start:start + ROWS, order], axis=1)]
+                        for start in range(0, len(masked), ROWS)])
+    if not len(labels.apart) and all(bound.holds(bound.sums(z)) for bound in labels.sides):
+        return z
     if labels.parts:
         return _in_groups(labels, masked, z)
     if labels.bounds:

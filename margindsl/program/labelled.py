@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from margindsl.calculus.accuracy import greatest_ratio
 from margindsl.errors import DeclarationError
-from margindsl.features import CodedRows
+from margindsl.features import AffineFeatures, CodedRows
 from margindsl.host.frozen import frozen_property
 from margindsl.labelset.codes import differences, simplex_codes
 from margindsl.program.answers import Variable
@@ -111,6 +111,19 @@ class LabelledForm(Form):
         """Return the numbers by which a proof says that points have their labels: from 1, n times labels added."""
         return np.asarray(points + 1 + self.n * self.labels[points])
 
+    @property
+    def is_summed(self) -> bool:
+        """Return whether points are streamed and value and slope are sums over them: one smooth loss a point."""
+        return False
+
+    def summed(self, w: FloatArray, bias: FloatArray | float = 0.0) -> tuple[float, FloatArray]:
+        """Return the objective of a form that `is_summed` and its `packed` gradient: one pass."""
+        raise NotImplementedError
+
+    def duals(self, answer: Mapping[str, FloatArray]) -> FloatArray | None:
+        """Return the dual numbers of an answer, None where it has none."""
+        return answer.get("u")
+
     # -- bounds on decision values --------------------------------------------------------------------
 
     @frozen_property
@@ -181,7 +194,8 @@ class FixedLabelForm(LabelledForm):
     max −Σ cρ*(−u/c) − uᵀd − ½‖Σ_i ũ_i c(y_i) ⊗ φ_i − Gᵀτ‖² − Σ_j support_j(τ_j), ũ_i = Σ_{r at i} a_r u_r,
     subject to Σ b u = q and, with a free bias, Σ ũ_i c(y_i) = Hᵀτ.
 
-    A solver returns the variables ``w`` (q r,), ``bias`` (q,), ``scalars`` (S,), ``u`` (m,) and ``tau`` (J,).
+    A solver returns the variables ``w`` (q r,), ``bias`` (q,), ``scalars`` (S,), ``u`` (m,) and ``tau`` (J,); of a form
+    that `is_summed` without a free bias it may leave u out.
     """
 
     falls: ClassVar[bool] = True  # whether duals at fixed labels prove a bound, as where Crammer-Singer losses fall
@@ -190,6 +204,37 @@ class FixedLabelForm(LabelledForm):
     def seen(self) -> Losses:
         """Return the losses whose rows the duals belong to."""
         return self.losses
+
+    @property
+    def is_summed(self) -> bool:
+        losses = self.losses
+        alone = self.gauge is None and self.outside is None and not self.decision
+        return bool(alone and self.features.is_streamed and losses.is_smooth and losses.is_identity
+                    and len(losses.terms) == 1 and not losses.scalars.count)
+
+    def packed(self, w: FloatArray, bias: FloatArray | float) -> FloatArray:
+        """Return the columns of V one after another, below each its entry of a free bias."""
+        V = self.unpack(w)
+        return np.ravel((np.vstack([V, np.broadcast_to(bias, self.width)]) if self.free_bias else V).T)
+
+    @cached_property
+    def bordered(self) -> CodedRows:
+        """Return the features c(y_i) ⊗ φ_i, with a one below φ_i where a bias is free, of `packed` vectors."""
+        features = AffineFeatures(self.features, constant=1.0) if self.free_bias else self.features
+        return CodedRows(features, self.labels, self.codes)
+
+    def summed(self, w: FloatArray, bias: FloatArray | float = 0.0) -> tuple[float, FloatArray]:
+        term, x = self.losses.terms[0], self.packed(w, bias)
+        value, gradient = self.bordered.fold(partial(_value_and_gradient, term.loss, x), term.weights, term.shifts)
+        return value + 0.5 * float(w @ w), gradient + self.packed(w, 0.0)
+
+    def duals(self, answer: Mapping[str, FloatArray]) -> FloatArray:
+        """Return the dual numbers (m,) of an answer, −c ρ'(v) at the hyperplane of one without."""
+        if (u := answer.get("u")) is not None:
+            return u
+        bias, scalars = self.plane(answer)
+        v = self.losses.arguments(self.margins(self.outputs(answer["w"], bias)), scalars)
+        return -self.losses.derivative(v)
 
     @frozen_property
     def own(self) -> FloatArray:
@@ -205,9 +250,12 @@ class FixedLabelForm(LabelledForm):
         return np.asarray(decision[np.arange(self.n), self.labels])
 
     def variables(self) -> dict[str, Variable]:
-        return super().variables() | {"u": Variable((self.losses.rows,))}
+        return super().variables() | {"u": Variable((self.losses.rows,), needed=self.free_bias or not self.is_summed)}
 
     def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
+        if answer.get("u") is None:  # the duals −c ρ'(v) at the hyperplane, whose gap is half of a squared gradient
+            value, gradient = self.summed(answer["w"])
+            return value - 0.5 * float(gradient @ gradient), value
         least = -np.inf if self.outside is not None else self.dual_objective(answer["u"], answer.get("tau"))
         return (least,
                 self.objective(answer["w"], answer["bias"], answer["scalars"]))
@@ -261,3 +309,10 @@ class FixedLabelForm(LabelledForm):
             return np.zeros((0, self.width))
         terms = self.own * self.losses.scatter(u)[:, None]
         return terms if tau is None else np.vstack([terms, -self.bound_rows[1] * tau[:, None]])
+
+
+def _value_and_gradient(loss: Any, x: FloatArray, rows: FloatArray, weights: FloatArray,
+                        shifts: FloatArray) -> tuple[float, Any]:
+    """Return the part of one block of features."""
+    values, slopes = loss.value_and_derivative(rows @ x + shifts)
+    return float(weights @ values), (weights * slopes) @ rows

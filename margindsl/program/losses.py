@@ -348,9 +348,10 @@ class Losses:
     @np.errstate(invalid="ignore")
     def noise(self, margins: FloatArray, scalars: FloatArray | None = None) -> float:
         """Return what rounding may do to `value`: to its parts, and to arguments, at the steeper side of a kink."""
-        s = np.zeros(self.scalars.count) if scalars is None else np.asarray(scalars)
+        s, values = np.zeros(self.scalars.count) if scalars is None else np.asarray(scalars), self.at_rows(margins)
         moved = self.steepness(self.arguments(margins, s))
-        moved *= np.abs(self.slopes * self.at_rows(margins)) + np.abs(self.shifts) + np.abs(self.coupling) @ np.abs(s)
+        for part in row_blocks(self.rows, NUMBERS):
+            moved[part] *= np.abs(values[part]) + np.abs(self.shifts[part]) + np.abs(self.coupling[part]) @ np.abs(s)
         return float(rounding(self.size(margins, s) + np.sum(moved, where=np.isfinite(moved)), self.rows))
 
     def cluster_costs(self, table: FloatArray, scalars: FloatArray | None = None) -> FloatArray:

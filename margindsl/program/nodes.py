@@ -253,7 +253,7 @@ class LiftedNodes(NodeBounds):
         program = self.program
         if not program.kind.is_linear:
             form = program.fix_labels(self.completed(z))
-            u = form.point_duals(projected_duals(form, answer["u"], None)[0]) * stretch(program.clusters)
+            u = form.point_duals(projected_duals(form, form.duals(answer), None)[0]) * stretch(program.clusters)
             return u, self.rest(np.zeros(program.n))
         u = program.losses.scatter(project_duals(program.losses, np.asarray(answer["u"])))
         tau = float((self.phi.T @ (u[:, None] * self.codes(z)))[-1, 0]) if self.bias.reach > 0 else 0.0
@@ -316,9 +316,10 @@ class PartialNodes(NodeBounds):
 
     def repaired(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         form = self.form(z)
-        if answer.get("u") is None or not form.falls:
+        duals = form.duals(answer)
+        if duals is None or not form.falls:
             return self.zero
-        u, tau = projected_duals(form, answer["u"], answer.get("tau"))
+        u, tau = projected_duals(form, duals, answer.get("tau"))
         return (u, tau) if np.isfinite(fixed_label_value(form, u, tau)) else self.zero
 
     def value(self, z: IntArray, u: FloatArray, rest: FloatArray) -> float:

@@ -70,10 +70,15 @@ class Answer:
     w: FloatArray  # (q r,)
     bias: FloatArray  # (q,)
     scalars: FloatArray  # (S,)
-    decision: FloatArray  # (n, k)
+    found: Any  # decision values (n, k), or what finds them where points are streamed
     value: float  # of the program, recomputed
     raw: Any  # what the engine said: its status, words and duals, from where another fit starts
     certificate: Certificate | None = None  # of a bound on the values of all labels in B
+
+    @property
+    def decision(self) -> FloatArray:
+        """Return the decision values (n, k)."""
+        return np.asarray(self.found() if callable(self.found) else self.found)
 
 
 Undo: TypeAlias = Callable[[Answer], Answer]

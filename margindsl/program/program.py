@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -231,9 +231,11 @@ class MarginProgram:
     def value_at(self, labels: IntArray, w: FloatArray, bias: FloatArray | float = 0.0,
                  scalars: FloatArray | None = None) -> float:
         """Return the normalised objective at labels (n,), w (q r,), bias (q,) and scalars (S,)."""
-        decision = self.fix_labels(labels).outputs(w, bias)
+        if (form := self.fix_labels(labels)).is_summed:
+            return form.summed(w, bias)[0]
+        decision = form.outputs(w, bias)
         value = self.losses.with_labels(2.0 * labels - 1).value(self.margins(labels, decision), scalars)
-        return self.fix_labels(labels).regulariser(w, bias) + value
+        return form.regulariser(w, bias) + value
 
     def size(self, fit: Any) -> tuple[float, float]:
         """Return ½‖w‖² + Σ |c ρ| + |q|ᵀ|s| of a fit, what its accuracy is relative to, and what rounding may do to it.
@@ -246,6 +248,20 @@ class MarginProgram:
         """Return what the best labels at fixed decision values maximise: minus the losses (n, k) in every cluster."""
         costs = self.losses.cluster_costs(self.kind.margin_table(decision), scalars)
         return np.negative(costs, out=costs)
+
+    def chosen(self, w: FloatArray, bias: FloatArray) -> IntArray | None:
+        """Return the best labels in B at weights and bias where points are streamed and every point has its own best.
+
+        Decision values and gains stay where the points are, a byte a point comes back. None where links, known labels
+        or sizes ask for another choice, or a loss sees more than one point.
+        """
+        losses, features = self.losses, self.features
+        if not (features.is_streamed and losses.is_identity and len(losses.terms) == 1) or losses.scalars.count:
+            return None
+        term = losses.terms[0]
+        choose = partial(_choose, self.kind, self.codes, self.labels.names.order, term.loss, self.unpack(w), bias)
+        labels = features.each(choose, term.weights, term.shifts)
+        return labels.astype(np.intp) if self.labels.leaves(labels) else None
 
     def margins(self, labels: IntArray, decision: FloatArray) -> FloatArray:
         """Return the (n,) margins of labels at decision values (n, k)."""
@@ -438,6 +454,14 @@ class CrammerSinger(Coding):
         table = decision - decision[everyone, best][:, None]
         table[everyone, best] = decision[everyone, best] - rest.max(axis=1)
         return table
+
+
+def _choose(kind: Coding, codes: FloatArray, order: IntArray, loss: Any, V: FloatArray, bias: FloatArray,
+            phi: FloatArray, weights: FloatArray, shifts: FloatArray) -> IntArray:
+    """Return the clusters of least loss of a block of points, of ties the first in the order of names."""
+    table = kind.margin_table((phi @ V + bias) @ codes.T) + shifts[:, None]
+    costs = weights[:, None] * np.asarray(loss(table.ravel())).reshape(table.shape)
+    return order[np.argmin(costs[:, order], axis=1)].astype(np.min_scalar_type(len(codes)))
 
 
 CODINGS: dict[str, Coding] = {"binary": Signed(), "simplex": Coded(), "crammer-singer": CrammerSinger()}

@@ -33,7 +33,7 @@ def repaired(form: Any, answer: Any) -> Certificate | None:
 @repaired.register(FixedLabelForm)
 @repaired.register(ClusterForm)
 def _fixed(form: FixedLabelForm | ClusterForm, answer: Any) -> Certificate | None:
-    return certify_fixed_labels(form, answer.get("u"), answer.get("tau"))
+    return certify_fixed_labels(form, form.duals(answer), answer.get("tau"))
 
 
 @repaired.register(LiftForm)

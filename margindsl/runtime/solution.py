@@ -19,6 +19,7 @@ from margindsl.errors import DeclarationError, one_of
 from margindsl.features import AffineFeatures
 from margindsl.features.dense import JoinedFeatures
 from margindsl.features.points import check_columns, is_lazy, map_chunks
+from margindsl.host.frozen import frozen
 from margindsl.labelset import Names
 from margindsl.language.symbols import Scalar
 from margindsl.program.certificates import Certificate
@@ -152,9 +153,8 @@ class Solution:
         if self.certificate is not None:
             object.__setattr__(self, "certificate", replace(self.certificate, bound=self.bound))
         for name in ("labels", "weights", "decision"):
-            array = np.array(getattr(self, name))
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+            array = np.asarray(getattr(self, name))
+            object.__setattr__(self, name, frozen(array.copy() if array.flags.writeable else array))
         if not isinstance(self.scalars, Scalars):
             object.__setattr__(self, "scalars", Scalars(self.scalars))
         for name in FROZEN:

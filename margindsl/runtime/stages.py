@@ -19,6 +19,7 @@ from margindsl.drivers.run import Run
 from margindsl.drivers.starts import answer_first, distinct, first_start, in_hand
 from margindsl.errors import DeclarationError, TimeLimitError, UnansweredError
 from margindsl.host.clock import Cancelled
+from margindsl.host.frozen import frozen
 from margindsl.labelset import LabelSet
 from margindsl.program.certificates import Certificate
 from margindsl.program.passes import Presolved, Units
@@ -196,7 +197,7 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     bias = read(program.codes @ program.normal.undo(answer).bias) if declared.free_bias else np.zeros(())
     rows, decision = getattr(program.source, "rows", None), read(answer.decision)
     own = slice(0, program.n if rows is None else rows.labels.n)  # what lies beyond the points is not the user's
-    beyond = decision[own.stop:]
+    beyond = decision[own.stop:].copy()  # not a view, which would hold the rest
     if rows is not None and rows.blocks:  # of points over all hyperplanes
         beyond, decision = decision, read(features.apply(weights)).reshape(own.stop, *decision.shape[1:]) + bias
     mixture = found.label_weights
@@ -205,8 +206,8 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     history = tuple(replace(r, value=solved.to_user(r.value), bound=solved.to_user(r.bound)) for r in run.history)
 
     solution = Solution(
-        labels=names.written(named[fit.labels]).astype(int)[own], value=value, bound=bound, estimate=estimate,
-        state=state, weights=read(weights), bias=bias if bias.ndim else float(bias), decision=decision[own],
+        labels=frozen(names.written(named[fit.labels]).astype(int)[own]), value=value, bound=bound, estimate=estimate,
+        state=state, weights=read(weights), bias=bias if bias.ndim else float(bias), decision=frozen(decision[own]),
         scalars=Scalars(dict(zip(program.losses.scalars.names, answer.scalars)), program.losses.scalars.symbols),
         features=features, certificate=proof, label_weights=mixture, history=history,
         label_factor=None if found.label_matrix is None else found.label_matrix[own],
@@ -215,7 +216,7 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
 
     # 6. Judged by the declaration, without what was found on the way.
     return judged(solution, judge, read(w), answer.scalars, asked, proof, least,
-                  (named[fit.labels][own.stop:judge.n], beyond[:judge.n - (0 if rows and rows.blocks else own.stop)]))
+                  (named[fit.labels[own.stop:judge.n]], beyond[:judge.n - (0 if rows and rows.blocks else own.stop)]))
 
 
 def of_capped(run: Run, program: MarginProgram, value: float) -> tuple[

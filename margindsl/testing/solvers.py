@@ -70,9 +70,9 @@ class SolverTrial(Trial):
     def session(self, form: Form) -> Guarded:
         """Return a session to ask for answers to one of the cases."""
         if self.subject.native:
-            return Guarded(self.subject, form)
+            return Guarded(self.subject)
         if id(form) not in self._sessions:
-            self._sessions[id(form)] = Guarded(self.subject, form)
+            self._sessions[id(form)] = Guarded(self.subject)
         return self._sessions[id(form)]
 
     def answer(self, form: Form, budget: Budget | None = None, start: RawSolution | None = None) -> RawSolution:
@@ -151,7 +151,7 @@ def _(form: FixedLabelForm) -> Form:
 
 def answer(solver: Solver, form: Form, budget: Budget | None = None, start: RawSolution | None = None) -> RawSolution:
     """Return a solver's answer as the library reads it, its claims as they are."""
-    return Guarded(solver, form).solve(form, budget or Budget(tol=TOL), start, is_judged=False)
+    return Guarded(solver).solve(form, budget or Budget(tol=TOL), start, is_judged=False)
 
 
 def bracket(form: Form, raw: RawSolution) -> tuple[float, float]:

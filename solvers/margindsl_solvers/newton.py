@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers, numbers
+from margindsl.contract import Budget, Offer, RawSolution, Refusal, Status, integers, numbers
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
 from margindsl_solvers.engines.course import RowsSolver, Solve, of_form
 from margindsl_solvers.engines.rows.augmented import NewtonRun
 from margindsl_solvers.engines.rows.clusters import ClusterRows, fair_start, start_clusters
 from margindsl_solvers.engines.rows.model import refuse_infinite
-from margindsl_solvers.engines.rows.plane import PlaneRows, approach, suits
+from margindsl_solvers.engines.rows.plane import PlaneRows, approach
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +66,15 @@ class Newton(RowsSolver):
 
     def solve_plane(self, form: FixedLabelForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Solve a fixed-label form."""
+        if form.is_summed and form.size_of_w <= self.dense_limit:
+            start = approach(form, budget, start)
+            if start.status is Status.OPTIMAL:
+                return start
         rows = PlaneRows(form)
         refusal = rows.refusal()
         if refusal is not None:
             return refusal
         x, centre, warm = rows.start(start)
-        if suits(rows, self.dense_limit):
-            x = approach(rows, budget, x)
         return NewtonRun(rows, budget, x, centre, self.penalty, self.growth, 2 * warm, self.dense_limit).solve()
 
     def solve_clusters(self, form: ClusterForm, budget: Budget, start: RawSolution | None) -> RawSolution:

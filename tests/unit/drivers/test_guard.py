@@ -50,7 +50,7 @@ def form():
 def seen(form, variables):
     """Return the variables of a start that reach a solver."""
     Terse.starts.clear()
-    raw = Guarded(Terse(), form).solve(form, Budget(), RawSolution(Status.OPTIMAL, variables))
+    raw = Guarded(Terse()).solve(form, Budget(), RawSolution(Status.OPTIMAL, variables))
     assert raw.has_answer and raw["bias"].shape == (1,) and raw["tau"].shape == (0,)
     return sorted(Terse.starts[0].variables)
 

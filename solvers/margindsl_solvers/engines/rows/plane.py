@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -11,68 +13,62 @@ from scipy.linalg.lapack import dposv
 from scipy.sparse.linalg import LinearOperator, cg
 
 from margindsl.calculus import ConvexFunction
-from margindsl.contract import Budget, RawSolution
+from margindsl.calculus.accuracy import EPS
+from margindsl.contract import Budget, RawSolution, Status
 from margindsl.host.clock import check
 from margindsl.program.labelled import FixedLabelForm
 from margindsl.typing import FloatArray
+from margindsl_solvers.engines.course import WORDS
 from margindsl_solvers.engines.rows.model import Pair, Rows
 
-MOST = 40  # passes; what is left is for the engine that follows, which also proves the gap
+MOST = 40  # passes; what is left is for the engine that follows
 TINY = float(np.finfo(float).tiny)
 ARMIJO, SHORTER = 1e-4, 0.25
 PRODUCTS = 2e8  # of a dense Woodbury system of features that are not dense; above, products with them are cheaper
 
 
-def suits(model: PlaneRows, limit: int) -> bool:
-    """Return whether one pass gives value, slope and curvature: smooth losses of one kind, a row a point, few columns.
-
-    `limit`: largest dense system.
-    """
-    losses = model.form.losses
-    simple = len(losses.terms) == 1 and losses.is_identity and not losses.scalars.count
-    return bool(model.form.features.is_streamed and simple and model.is_smooth and model.rank <= limit)
-
-
-def approach(model: PlaneRows, budget: Budget, x: FloatArray) -> FloatArray:
-    """Return a point near the minimiser: Newton steps whose value, slope and curvature are summed where points are.
+def approach(form: FixedLabelForm, budget: Budget, start: RawSolution | None) -> RawSolution:
+    """Take Newton steps on a form that `is_summed`; value, slope and curvature are summed where points are.
 
     Products with the features one after the other take three or four passes a step; this takes one, and neither
-    margins nor slopes of the points leave the blocks.
-
-    `model`: one that `suits`; `x` (r [+1],): weights, and the bias where it is free.
+    margins nor slopes of the points leave the blocks. Without a free bias the slopes c ρ' are a dual point, whose gap
+    is half of the squared gradient: once it is small enough the form is solved.
     """
-    found, step, t = _expand(model, x), None, 1.0
-    for _ in range(MOST):
+    (w, bias), term, free = (np.ravel(np.asarray(start.get(name, ()) if start else (), dtype=float))
+                             for name in ("w", "bias")), form.losses.terms[0], form.free_bias
+    x = form.packed(w if w.shape == (form.size_of_w,) else np.zeros(form.size_of_w),
+                    bias if bias.shape == (form.width,) else 0.0)
+    began, ridge, t = time.monotonic(), form.packed(np.ones(form.size_of_w), 0.0), 1.0
+
+    def expand(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        value, gradient, hessian = form.bordered.fold(partial(_block, term.loss, x), term.weights, term.shifts)
+        return value + 0.5 * float(x @ (ridge * x)), gradient + ridge * x, hessian + np.diag(ridge)
+
+    found, step, passes, error, fall = expand(x), None, 1, math.inf, 0.0
+    while passes < MOST and not budget.expired:
         if step is None:
-            step = -solve_positive(found[2], found[1])
-            fall, t = -float(found[1] @ step), 1.0
-            flat = not np.isfinite(fall)  # nothing bends where a bias runs away from every loss
-            if flat or 0.5 * fall <= 0.1 * budget.tol * max(abs(found[0]), model.form.negligible):
+            error = 0.5 * float(found[1] @ found[1]) / max(abs(found[0]), form.negligible, TINY)
+            if error <= budget.tol:
                 break
-        if budget.expired:
-            break
-        there = _expand(model, x + t * step)
+            step, t = -solve_positive(found[2], found[1]), 1.0
+            fall = -float(found[1] @ step)
+            if not np.isfinite(fall):  # nothing bends where a bias runs away from every loss
+                break
+        there, passes = expand(x + t * step), passes + 1
         if there[0] <= found[0] - ARMIJO * t * fall:
             x, found, step = x + t * step, there, None
-        else:
-            t *= SHORTER
-    return x
+        elif not (t := t * SHORTER) > EPS:  # what is left is rounding
+            break
+    status, table = Status.OPTIMAL if error <= budget.tol and not free else Status.INACCURATE, x.reshape(form.width, -1)
+    return RawSolution(status, {
+        "w": table[:, :form.features.rank].ravel(), "bias": table[:, -1] if free else np.zeros(form.width),
+        "scalars": np.zeros(0), "tau": np.zeros(0)}, WORDS[status].format(error=error, count=passes, counted="passes"),
+        found[0], passes, {"solve": time.monotonic() - began})
 
 
-def _expand(model: PlaneRows, x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-    """Return the objective, its gradient and its Hessian at a point: one pass."""
-    form, w = model.form, model.form.split(x)[0]
-    term = form.losses.terms[0]
-    bias = form.own if model.bias else None
-    value, gradient, hessian = form.rows.fold(partial(_block, term.loss, x), bias, term.weights, term.shifts)
-    penalised = np.arange(len(x)) < model.rank
-    return value + 0.5 * float(w @ w), gradient + np.where(penalised, x, 0.0), hessian + np.diag(1.0 * penalised)
-
-
-def _block(loss: ConvexFunction, x: FloatArray, rows: FloatArray, bias: FloatArray | None, weights: FloatArray,
+def _block(loss: ConvexFunction, x: FloatArray, rows: FloatArray, weights: FloatArray,
            shifts: FloatArray) -> tuple[float, Any, Any]:
     """Return the part of one block of features."""
-    rows = rows if bias is None else np.hstack([rows, bias])
     margins = rows @ x + shifts
     values, slopes = loss.value_and_derivative(margins)
     bends = weights * np.maximum(loss.curvature(margins), 0.0)
