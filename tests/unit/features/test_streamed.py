@@ -314,3 +314,23 @@ def test_predictions_of_a_dask_array_are_computed_when_it_is(kernel, clusters):
         np.testing.assert_allclose(got.compute(), expected, atol=1e-9)
     with pytest.raises(ValueError, match="features"):
         own.predict(lazy[:, :2])
+
+
+@pytest.mark.parametrize("coding", ["binary", "simplex", "crammer-singer"])
+@pytest.mark.parametrize("kind", ["disk", "dask"])
+def test_labels_are_chosen_where_the_points_are_unless_sizes_ask_for_others(kind, coding, tmp_path):
+    points, clusters = on_disk(tmp_path) if kind == "disk" else da.from_array(X, chunks=(70, 3)), 2 + (coding != "binary")
+    y = md.Labels(N, clusters)
+    f = md.Hyperplane(points)
+    margins = y * f if clusters == 2 else md.margin(y, f, coding=coding)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.odm(margins, 0.4, 0.2))))
+    program, chosen = problem.program(), []
+    for loose in (True, False):
+        program = problem.with_constraints(md.sizes(y, at_least=1 if loose else N // clusters)).program()
+        for w in np.random.default_rng(5).normal(size=(4, program.size_of_w)):
+            bias = np.zeros(program.codes.shape[1])
+            outputs = program.fix_labels(program.labels.any_member()).outputs(w, bias)
+            best = program.labels.maximise(program.gains(outputs))
+            chosen.append(program.chosen(w, bias))
+            assert chosen[-1] is None or np.array_equal(chosen[-1], best)
+    assert all(labels is not None for labels in chosen[:4]) and any(labels is None for labels in chosen[4:])
