@@ -22,6 +22,7 @@ def pyplot():
     pyplot.close("all")
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs_and_draws(example, pyplot, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -42,6 +42,7 @@ def ran(tmp_path_factory):
     return json.loads(done.stdout)
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_script_runs(script, ran):
     raised, out, err = ran[script.name]

@@ -29,6 +29,7 @@ RETIRED = ("affords", "earned", "endless", "evidence", "levelled", "owed", "paya
 WITH_CODE = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
 def test_python_blocks_run_and_show_what_they_print(page):
     blocks = outputs.run(page)
