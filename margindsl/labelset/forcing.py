@@ -85,7 +85,7 @@ def force_clusters(labels: Constraints, held: IntArray, at_least: IntArray, at_m
             f"cluster {q} must hold at least {at_least[q]} points, but known labels and links let only {reach[q]} join "
             "it; lower the limit, or remove known labels or links."
         )
-    needed = (held < 0)[:, None] & possible & (reach - labels.size[:, None] < at_least)
+    needed = (held < 0)[:, None] & possible & (labels.size[:, None] > reach - at_least)
     twice = np.flatnonzero(needed.sum(axis=1) > 1)
     if twice.size:
         one, other = np.flatnonzero(needed[twice[0]])[:2]

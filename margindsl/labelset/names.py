@@ -45,9 +45,11 @@ class Names:
         """Return the labels 0, ..., k-1 of what is written, which `is_label`."""
         return np.searchsorted(self.values, values)
 
-    def outputs(self, table: FloatArray) -> FloatArray:
-        """Return weights, biases or decision values (..., k) as users read them: of two clusters those of +1 alone."""
-        return np.asarray(table[..., 1] if self.signed else table)
+    def outputs(self, table: FloatArray, order: IntArray | slice = slice(None)) -> FloatArray:
+        """Return weights, biases or decision values (..., k), their columns in an order, as users read them: of two
+        clusters those of +1 alone.
+        """
+        return np.asarray(table[..., np.arange(self.clusters)[order][1]] if self.signed else table[..., order])
 
     def table(self, decision: FloatArray) -> FloatArray:
         """Return decision values that users read as a table (n, k)."""

@@ -190,7 +190,7 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     named, names = canonical(program, fit.labels), program.labels.names
 
     def read(table: FloatArray) -> FloatArray:
-        return names.outputs(np.asarray(table)[..., np.argsort(named)]) + 0.0  # no negative zeros
+        return names.outputs(np.asarray(table), np.argsort(named)) + 0.0  # no negative zeros
 
     declared = program.normal.declared
     features, weights = mapped(declared.features, declared.weights(answer.w))
