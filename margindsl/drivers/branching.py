@@ -33,7 +33,7 @@ HOPEFUL = 0.2  # a rounded labelling is fitted when its value is within this sha
 STAGE = "branch and bound"
 EVERY = 10  # nodes between two lines of the history, and that a part of the tree grows by
 PARTS = 2  # a job and round
-SEARCHED = {JointNodes: 1, LiftedNodes: 1000, PartialNodes: 1000}  # nodes before a search, 16 times as many each time
+SEARCHED = {JointNodes: 1, LiftedNodes: 1000, PartialNodes: 1000}  # nodes before a search, 4 times as many each time
 
 
 @dataclass(order=True)
@@ -144,7 +144,7 @@ class Branching:
                 else:
                     self._expand(self.open[0])
                 if candidates is not None and self.open and self.solved >= due:
-                    due *= 16
+                    due *= 4
                     with self.run.stage("incumbent"), self.run.share(0.3):
                         polish(self.run, [self.run.best.labels, *candidates], "auto", bound=self.bound)
                 if (self.solved // EVERY > before // EVERY or not self.open) and self.run.record(
