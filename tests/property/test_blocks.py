@@ -135,7 +135,7 @@ def test_views_have_names_of_their_own_columns(tmp_path):
 
 @pytest.mark.parametrize("coding", ["simplex", "crammer-singer"])
 def test_several_clusters(coding):
-    n, y = 5, md.Labels(5, clusters=3)
+    n, y = 4, md.Labels(4, clusters=3)
     a, b = md.Hyperplane(X1[:n], centre=False), md.Hyperplane(X2[:n], bias="penalised", centre=False)
     losses = [md.mean(md.hinge(md.margin(y, plane, coding=coding))) for plane in (a, b - 2 * a)]
     problem = md.Problem(md.Minimize(md.sq_norm(a) / 2 + md.sq_norm(b) / 2 + 2 * losses[0] + 3 * losses[1]),

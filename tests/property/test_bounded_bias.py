@@ -93,8 +93,7 @@ def test_the_stand_alone_script_proves_the_declaration(relaxation: str, tmp_path
         assert header["free_bias"], "the proof is of the problem as declared"
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared hinge"])
-@pytest.mark.parametrize("low, high", [(-4.0, 4.0), (0.5, 3.0)])
+@pytest.mark.parametrize("loss, low, high", [("hinge", -4.0, 4.0), ("squared hinge", 0.5, 3.0)])
 @pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
 def test_a_boxed_bias_against_all_labellings(loss: str, low: float, high: float) -> None:
     problem = declared(LOSSES[loss], bias=True, low=low, high=high)

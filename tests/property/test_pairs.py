@@ -10,8 +10,8 @@ import scipy.sparse as sp
 import margindsl as md
 from margindsl.errors import DeclarationError, GrammarError
 
-N = 6
-PAIRS = np.array([[0, 1], [1, 2], [3, 5], [0, 4], [2, 5]])
+N = 5
+PAIRS = np.array([[0, 1], [1, 2], [2, 3], [0, 4], [2, 4]])
 
 
 def model(seed, k=2, bias=False):

@@ -11,7 +11,7 @@ import margindsl as md
 from margindsl.drivers.apart import Apart
 from margindsl.errors import GrammarError
 
-N = 5
+N = 4
 rng = np.random.default_rng(3)
 X = np.vstack([rng.normal(size=(N - 1, 2)), [[0.3, -6.0]]])
 Z = X - X.mean(axis=0)
@@ -54,7 +54,7 @@ def test_every_relaxation_bounds_them(cap, declare, weights, loss, extra):
 
 
 def test_a_far_point_is_an_outlier_and_moves_nothing():
-    y, near = md.Labels(N), [[2.0, 0.0], [-2.0, 0.0], [2.5, 0.0], [-2.5, 0.1]]
+    y, near = md.Labels(5), [[2.0, 0.0], [-2.0, 0.0], [2.5, 0.0], [-2.5, 0.1]]
     known, found = y == np.array([1, -1, 1, -1, -1]), []
     for far in (10.0, 30.0):
         f = md.Hyperplane(np.array([*near, [far, 0.0]]), centre=False)
@@ -81,7 +81,7 @@ def test_what_has_no_cap_is_refused():
 
 
 def test_bounds_are_those_of_hulls_between_ends_and_can_be_stored(tmp_path):
-    y, f = md.Labels(20), md.Hyperplane(np.vstack([rng.normal(size=(10, 2)) - 1, rng.normal(size=(10, 2)) + 1]))
+    y, f = md.Labels(12), md.Hyperplane(np.vstack([rng.normal(size=(6, 2)) - 1, rng.normal(size=(6, 2)) + 1]))
     loss = md.mean(md.minimum(md.hinge(y * f), 2))
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * loss), [abs(md.sum(y)) <= 2])
     for relaxation in ("sdp", "weight-lifting", "minimax"):
