@@ -116,8 +116,8 @@ def test_a_warm_start_is_not_left_for_worse():
 
 
 def test_search_and_continuation_never_worsen_and_stay_inside():
-    noisy = (X + RNG.normal(scale=1.2, size=X.shape))[:12]
-    problem = declare(points=noisy, constraints=lambda y, f: [md.sizes(y, at_least=3, at_most=5), y[0] == y[4]])
+    noisy = (X + RNG.normal(scale=1.2, size=X.shape))[:9]
+    problem = declare(md.hinge, lambda y, f: [md.sizes(y, at_least=2, at_most=4), y[0] == y[4]], points=noisy)
     plain = problem.solve(md.Alternating(restarts=1), random_state=0)
     searched = problem.solve(md.Alternating(restarts=1, polish="search"), random_state=0)
     assert searched.value <= plain.value + 1e-8 and not problem.program().labels.violations(searched.labels)
