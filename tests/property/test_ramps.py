@@ -42,7 +42,7 @@ def test_every_relaxation_bounds_them(cap, declare, weights, loss, extra):
     linked = 0.2 * md.cannot_link(y, [(0, 1)], weight=1)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + declare(y * f) + linked), [abs(md.sum(y)) <= 3, y[0] == 1])
     least = optimum(loss, cap, weights, extra, lambda z: 0.2 * (z[0] == z[1]))
-    for relaxation in ("exact", "sdp", "minimax", "alternating", "cccp"):
+    for relaxation in ("exact", md.SDP(polish="none"), md.Minimax(polish="none"), "alternating", "cccp"):
         found = problem.solve(relaxation, random_state=0)
         assert found.bound <= least + 1e-6 and found.value >= least - 1e-6 and found.verify(), relaxation
         if relaxation == "exact":
@@ -84,7 +84,7 @@ def test_bounds_are_those_of_hulls_between_ends_and_can_be_stored(tmp_path):
     y, f = md.Labels(12), md.Hyperplane(np.vstack([rng.normal(size=(6, 2)) - 1, rng.normal(size=(6, 2)) + 1]))
     loss = md.mean(md.minimum(md.hinge(y * f), 2))
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * loss), [abs(md.sum(y)) <= 2])
-    for relaxation in ("sdp", "weight-lifting", "minimax"):
+    for relaxation in (md.SDP(polish="none"), md.WeightLifting(polish="none"), md.Minimax()):
         found = problem.solve(relaxation, random_state=0)
         assert 0.5 * found.value < found.bound <= found.value and found.verify()
     found.save(tmp_path / "found.npz")

@@ -424,7 +424,7 @@ def test_help_starts_light():
 
 @pytest.mark.slow
 def test_demo_runs_every_kind_of_relaxation_and_solver(tmp_path, capsys):
-    assert main(["demo", "--time-limit", "0.7", "--report", str(tmp_path / "demo.html")]) == 0
+    assert main(["demo", "--time-limit", "0.3", "--report", str(tmp_path / "demo.html")]) == 0
     assert "Digits 3 and 8" in (tmp_path / "demo.html").read_text(encoding="utf-8")
     out, err = capsys.readouterr()
     for word in ("minimise", "alternating", "cccp", "minimax", "sdp", "weight-lifting", "lbfgs", "mirror-prox", "scs",

@@ -11,7 +11,7 @@ from margindsl.host import clock
 from margindsl.runtime import stages
 
 
-def clouds(n=60, k=2, scale=1.0, seed=0):
+def clouds(n=30, k=2, scale=1.0, seed=0):
     rng = np.random.default_rng(seed)
     X = scale * (rng.normal(size=(n, 5)) + 1.5 * np.eye(k, 5)[np.arange(n) % k])
     y, f = md.Labels(n, clusters=k), md.Hyperplane(X)
@@ -39,7 +39,7 @@ def test_a_solve_stopped_in_its_relaxation_answers_no_worse(relaxation):
         seen.append(report)
         return np.isfinite(report.best)
 
-    solution = clouds(n=80).solve(relaxation, random_state=0, callback=stop)
+    solution = clouds(n=40).solve(relaxation, random_state=0, callback=stop)
     assert solution.status == "interrupted"
     assert solution.value <= seen[-1].best * (1 + 1e-6) and solution.verify()
 
@@ -59,7 +59,7 @@ def test_a_machine_that_stalls_after_a_stop_loses_no_labels(relaxation, monkeypa
         return time.monotonic() + 100.0 * (len(asked) > 1)  # the first one asked is when the stop was
 
     monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic=monotonic, perf_counter=time.perf_counter))
-    solution = clouds(n=80).solve(relaxation, random_state=0, callback=stop)
+    solution = clouds(n=40).solve(relaxation, random_state=0, callback=stop)
     assert solution.status == "interrupted"
     assert solution.value <= seen[-1].best * (1 + 1e-6) and solution.verify()
 

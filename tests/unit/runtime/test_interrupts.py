@@ -9,7 +9,7 @@ import margindsl as md
 
 pytestmark = pytest.mark.usefixtures("patience")  # what is found after a stop is not that of a quick machine
 RNG = np.random.default_rng(3)
-N = 20
+N = 14
 X = RNG.normal(size=(N, 4))
 X[:N // 2] += 0.7
 SOLVERS = {"alternating": None, "cccp": None, "minimax": "clarabel", "sdp": None, "exact": None}
