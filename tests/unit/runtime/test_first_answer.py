@@ -22,8 +22,8 @@ def clouds(n=30, k=2, scale=1.0, seed=0):
 
 @pytest.mark.parametrize("k, scale", [(2, 1.0), (2, 1e6), (3, 1e-6)])
 def test_a_callback_sees_an_answer_before_the_relaxation_that_no_later_one_exceeds(k, scale):
-    seen, problem = [], clouds(k=k, scale=scale)
-    solution = problem.solve("weight-lifting", random_state=0, callback=lambda report: seen.append(report))
+    seen, problem = [], clouds(n=18, k=k, scale=scale)
+    solution = problem.solve("weight-lifting", random_state=0, callback=seen.append)
     first = next(report for report in seen if report.stage == "begin")
     assert np.isfinite(first.best) and not np.isfinite(first.proved)
     assert solution.value <= first.best * (1 + 1e-6)
@@ -66,9 +66,9 @@ def test_a_machine_that_stalls_after_a_stop_loses_no_labels(relaxation, monkeypa
 
 def test_later_random_choices_are_those_without_it(monkeypatch):
     method = md.WeightLifting(polish="auto", rounding=5)
-    with_it = clouds().solve(method, random_state=3)
+    with_it = clouds(n=16).solve(method, random_state=3)
     monkeypatch.setattr(stages, "begin", lambda run, relaxation, found: found)
-    without = clouds().solve(method, random_state=3)
+    without = clouds(n=16).solve(method, random_state=3)
     assert with_it.bound == without.bound and with_it.value <= without.value * (1 + 1e-9)
 
 
