@@ -402,7 +402,8 @@ def test_files_that_cannot_be_read_are_one_line(command, place, tmp_path, capsys
 
 def test_a_saved_answer_outlives_the_reader_of_the_labels(data, tmp_path):
     target = tmp_path / "answer.npz"
-    command = f"{sys.executable} -m margindsl solve {data} --drop kind --quiet --save {target} | head -n 0"
+    options = "--drop kind --quiet --relaxation cccp --balance 0.1"
+    command = f"{sys.executable} -m margindsl solve {data} {options} --save {target} | head -n 0"
     subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert md.Solution.load(target).verify()
 
