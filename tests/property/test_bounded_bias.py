@@ -20,8 +20,9 @@ LOSSES: dict[str, Any] = {"hinge": md.hinge, "squared hinge": md.squared_hinge,
                           "absolute": lambda g: abs(1 - g), "two terms": lambda g: md.pos(0.5 - g) + (1 - g) ** 2}
 RELAXATIONS: dict[str, Any] = {
     "alternating": "alternating", "cccp": "cccp",
-    "minimax": "minimax", "sdp": "sdp", "weight-lifting": "weight-lifting",
-    "exact": "exact", "exhaustive": md.Minimax(oracle="exhaustive"), "triangles": md.SDP(cuts="all")}
+    "minimax": md.Minimax(polish="none"), "sdp": md.SDP(polish="none"),  # bounds hold whatever labels are found
+    "weight-lifting": md.WeightLifting(polish="none"), "exact": "exact",
+    "exhaustive": md.Minimax(oracle="exhaustive", polish="none"), "triangles": md.SDP(cuts="all", polish="none")}
 
 
 def points(seed: int = 1, n: int = 6) -> np.ndarray:
@@ -59,7 +60,7 @@ def exact_value(problem: md.Problem, low: float, high: float, loss: str, weights
 
 @pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
 @pytest.mark.parametrize("relaxation, loss", [
-    (r, name) for r in RELAXATIONS for name in LOSSES])
+    (r, name) for i, r in enumerate(RELAXATIONS) for j, name in enumerate(LOSSES) if j == 0 or (i + j) % 3 == 0])
 def test_a_sum_of_zero_is_the_centred_twin(relaxation: str, loss: str) -> None:
     twin = declared(LOSSES[loss], bias=False).solve(RELAXATIONS[relaxation], random_state=0)
     for centre in (True, False) if loss == "hinge" else (False,):
@@ -93,8 +94,7 @@ def test_the_stand_alone_script_proves_the_declaration(relaxation: str, tmp_path
         assert header["free_bias"], "the proof is of the problem as declared"
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared hinge"])
-@pytest.mark.parametrize("low, high", [(-4.0, 4.0), (0.5, 3.0)])
+@pytest.mark.parametrize("loss, low, high", [("hinge", -4.0, 4.0), ("squared hinge", 0.5, 3.0)])
 @pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
 def test_a_boxed_bias_against_all_labellings(loss: str, low: float, high: float) -> None:
     problem = declared(LOSSES[loss], bias=True, low=low, high=high)

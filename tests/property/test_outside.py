@@ -40,7 +40,7 @@ def test_the_best_labels_and_weights_of_all_labellings(seed, bias, scale):
             z.value = np.array(labels, dtype=float)
             values[labels] = hand.solve(solver="CLARABEL", tol_gap_rel=1e-10, tol_gap_abs=1e-10)
     least = min(values.values())
-    for relaxation in ("alternating", "cccp", *(() if bias else ("sdp", "minimax"))):
+    for relaxation in ("alternating", "cccp", *(() if bias else (md.SDP(polish="none"), md.Minimax(polish="none")))):
         found = problem.solve(relaxation, random_state=0)
         assert found.value == pytest.approx(values[tuple(found.labels)], rel=1e-6)
         assert found.bound <= least and found.weights[0] >= 0.1 / scale * (1 - 1e-4)

@@ -402,7 +402,8 @@ def test_files_that_cannot_be_read_are_one_line(command, place, tmp_path, capsys
 
 def test_a_saved_answer_outlives_the_reader_of_the_labels(data, tmp_path):
     target = tmp_path / "answer.npz"
-    command = f"{sys.executable} -m margindsl solve {data} --drop kind --quiet --save {target} | head -n 0"
+    options = "--drop kind --quiet --relaxation cccp --balance 0.1"
+    command = f"{sys.executable} -m margindsl solve {data} {options} --save {target} | head -n 0"
     subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert md.Solution.load(target).verify()
 
@@ -424,7 +425,7 @@ def test_help_starts_light():
 
 @pytest.mark.slow
 def test_demo_runs_every_kind_of_relaxation_and_solver(tmp_path, capsys):
-    assert main(["demo", "--time-limit", "0.7", "--report", str(tmp_path / "demo.html")]) == 0
+    assert main(["demo", "--time-limit", "0.3", "--report", str(tmp_path / "demo.html")]) == 0
     assert "Digits 3 and 8" in (tmp_path / "demo.html").read_text(encoding="utf-8")
     out, err = capsys.readouterr()
     for word in ("minimise", "alternating", "cccp", "minimax", "sdp", "weight-lifting", "lbfgs", "mirror-prox", "scs",

@@ -50,8 +50,7 @@ LINKED = (lambda y: md.must_link(y, [(0, 1), (1, 2), (20, 21)]), lambda y: md.ca
           lambda y: y[np.array([5, 60])] == np.array([1, -1]))
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("rules", [(), LINKED], ids=["free", "linked"])
+@pytest.mark.parametrize("seed, rules", [(0, ()), (1, LINKED)], ids=["free", "linked"])
 def test_never_worse_and_in_b(seed, rules):
     run = start(declare(blobs(seed), 30.0, rules), seed)
     fit = alternate(run, run.program.labels.sample(np.random.default_rng(seed), 1)[0])
@@ -217,7 +216,7 @@ def several(X, clusters, loss=md.hinge, coding="simplex", **bounds):
 
 def test_search_of_several_clusters_leaves_where_small_moves_stick():
     """From one random labelling it ends no higher than any of ten."""
-    problem = several(blobs(4, groups=7, each=3, spread=0.9), 3, at_least=3, at_most=12)
+    problem = several(blobs(4, groups=7, each=2, spread=0.9), 3, at_least=2, at_most=8)
     searched = problem.solve(md.Alternating(restarts=1, start="random", polish="search"), random_state=0)
     plain = problem.solve(md.Alternating(restarts=10, start="random", polish="none"), random_state=1)
     assert searched.value <= plain.value * (1 + 1e-6)

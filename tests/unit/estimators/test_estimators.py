@@ -150,7 +150,7 @@ def test_the_view_is_the_users(blobs):
 
 @pytest.mark.parametrize("model", [None, "cpmmc"])
 def test_optimising_is_no_worse_and_has_a_bound(pair, model):
-    X, _ = pair
+    X = pair[0][::3]
     refined, best = (MarginClusterer(model=model, optimise=how, random_state=0).fit(X) for how in (False, True))
     assert refined.bound_ == -np.inf and best.value_ <= refined.value_ * (1 + 1e-6)
     assert -np.inf < best.bound_ <= best.value_ and best.gap_ == best.solution_.gap

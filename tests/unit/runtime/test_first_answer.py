@@ -11,7 +11,7 @@ from margindsl.host import clock
 from margindsl.runtime import stages
 
 
-def clouds(n=60, k=2, scale=1.0, seed=0):
+def clouds(n=30, k=2, scale=1.0, seed=0):
     rng = np.random.default_rng(seed)
     X = scale * (rng.normal(size=(n, 5)) + 1.5 * np.eye(k, 5)[np.arange(n) % k])
     y, f = md.Labels(n, clusters=k), md.Hyperplane(X)
@@ -22,8 +22,8 @@ def clouds(n=60, k=2, scale=1.0, seed=0):
 
 @pytest.mark.parametrize("k, scale", [(2, 1.0), (2, 1e6), (3, 1e-6)])
 def test_a_callback_sees_an_answer_before_the_relaxation_that_no_later_one_exceeds(k, scale):
-    seen, problem = [], clouds(k=k, scale=scale)
-    solution = problem.solve("weight-lifting", random_state=0, callback=lambda report: seen.append(report))
+    seen, problem = [], clouds(n=18, k=k, scale=scale)
+    solution = problem.solve("weight-lifting", random_state=0, callback=seen.append)
     first = next(report for report in seen if report.stage == "begin")
     assert np.isfinite(first.best) and not np.isfinite(first.proved)
     assert solution.value <= first.best * (1 + 1e-6)
@@ -39,7 +39,7 @@ def test_a_solve_stopped_in_its_relaxation_answers_no_worse(relaxation):
         seen.append(report)
         return np.isfinite(report.best)
 
-    solution = clouds(n=80).solve(relaxation, random_state=0, callback=stop)
+    solution = clouds(n=40).solve(relaxation, random_state=0, callback=stop)
     assert solution.status == "interrupted"
     assert solution.value <= seen[-1].best * (1 + 1e-6) and solution.verify()
 
@@ -59,16 +59,16 @@ def test_a_machine_that_stalls_after_a_stop_loses_no_labels(relaxation, monkeypa
         return time.monotonic() + 100.0 * (len(asked) > 1)  # the first one asked is when the stop was
 
     monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic=monotonic, perf_counter=time.perf_counter))
-    solution = clouds(n=80).solve(relaxation, random_state=0, callback=stop)
+    solution = clouds(n=40).solve(relaxation, random_state=0, callback=stop)
     assert solution.status == "interrupted"
     assert solution.value <= seen[-1].best * (1 + 1e-6) and solution.verify()
 
 
 def test_later_random_choices_are_those_without_it(monkeypatch):
     method = md.WeightLifting(polish="auto", rounding=5)
-    with_it = clouds().solve(method, random_state=3)
+    with_it = clouds(n=16).solve(method, random_state=3)
     monkeypatch.setattr(stages, "begin", lambda run, relaxation, found: found)
-    without = clouds().solve(method, random_state=3)
+    without = clouds(n=16).solve(method, random_state=3)
     assert with_it.bound == without.bound and with_it.value <= without.value * (1 + 1e-9)
 
 

@@ -13,6 +13,7 @@ from margindsl.errors import DeclarationError, GrammarError, MarginError, Trivia
 pytestmark = pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(8, 3))
+PLAIN = {"sdp": md.SDP(polish="none"), "minimax": md.Minimax(polish="none"), "cccp": md.CCCP(polish="none")}
 SPDS = ["exact", "sdp", "minimax", "cccp", "alternating"]
 
 
@@ -28,7 +29,7 @@ def solve_all(problem, relaxations=SPDS, time_limit=None):
     for name in relaxations:
         solver = "clarabel" if name in ("minimax", "sdp") else None
         limit = None if name == "exact" else time_limit
-        solutions[name] = problem.solve(name, solver, random_state=0, time_limit=limit)
+        solutions[name] = problem.solve(PLAIN.get(name, name), solver, random_state=0, time_limit=limit)
     best = solutions["exact"].value
     for solution in solutions.values():
         assert not problem.program().labels.violations(solution.labels)

@@ -9,13 +9,14 @@ import margindsl as md
 
 pytestmark = pytest.mark.usefixtures("patience")  # what is found after a stop is not that of a quick machine
 RNG = np.random.default_rng(3)
-X = RNG.normal(size=(40, 4))
-X[:20] += 0.7
+N = 14
+X = RNG.normal(size=(N, 4))
+X[:N // 2] += 0.7
 SOLVERS = {"alternating": None, "cccp": None, "minimax": "clarabel", "sdp": None, "exact": None}
 
 
 def problem_of(relaxation):
-    n = 12 if relaxation == "exact" else 40
+    n = 12 if relaxation == "exact" else N
     y, f = md.Labels(n), md.Hyperplane(X[:n])
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + 20 * md.mean(md.odm(y * f, 0.4, 0.2))),
                       [abs(md.sum(y)) <= 2, y[0] == y[1], y[2] != y[3]])
