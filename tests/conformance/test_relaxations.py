@@ -13,19 +13,14 @@ from margindsl.program.certificates import Certificate, fixed_label_case
 from margindsl.relaxations.alternating import Alternating
 from margindsl.relaxations.exact import Exact
 from margindsl.relaxations.relaxation import Outcome
-from margindsl.runtime.registry import as_relaxation, relaxation_names
+from margindsl.runtime.registry import relaxation_names
 from margindsl.testing import RELAXATION_CHECKS, ConformanceError, check_relaxation, zoo
 from margindsl.testing.report import Trial
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", relaxation_names())
-def test_registered_relaxations_conform(name, monkeypatch):
-    """On every other problem that it accepts, and on all others: a neighbour in the registry meets the rest."""
-    accepted = [known.name for known in zoo() if as_relaxation(name).accepts(known.problem.program())]
-    left_out = accepted[relaxation_names().index(name) % 2::2] if len(accepted) > 1 else []
-    monkeypatch.setattr("margindsl.testing.relaxations.zoo", lambda: [
-        known for known in zoo() if known.name not in left_out])
+def test_registered_relaxations_conform(name):
     check_relaxation(name).require()
 
 
