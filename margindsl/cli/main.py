@@ -84,7 +84,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments, rest = parser.parse_known_args(argv)
     if rest:
         parser.unrecognised(arguments.command, rest)
-    _put_foreign_output_aside()
+    # What libraries in C print (HiGHS a banner, SCS its interrupts) goes to standard error until the process ends, so
+    # that standard output holds labels, tables or JSON alone. A caller that has put a stream of its own there keeps it.
+    if sys.stdout is sys.__stdout__ and sys.stdout is not None:
+        with suppress(OSError, ValueError):  # closed, or no file
+            if sys.stdout.fileno() == 1:
+                sys.stdout.flush()
+                own = os.fdopen(os.dup(1), "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors)
+                os.dup2(2, 1)
+                sys.stdout = own
     code = OK
     with _one_line_warnings():
         try:
@@ -323,20 +331,6 @@ def setting(text: str) -> tuple[str, Any]:
         return name, ast.literal_eval(value)
     except (SyntaxError, ValueError):
         return name, value
-
-
-def _put_foreign_output_aside() -> None:
-    """Send what libraries in C print (HiGHS a banner, SCS its interrupts) to standard error until the process ends.
-
-    Standard output then holds labels, tables or JSON alone. A caller that has put a stream of its own there keeps it.
-    """
-    if sys.stdout is sys.__stdout__ and sys.stdout is not None:
-        with suppress(OSError, ValueError):  # closed, or no file
-            if sys.stdout.fileno() == 1:
-                sys.stdout.flush()
-                own = os.fdopen(os.dup(1), "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors)
-                os.dup2(2, 1)
-                sys.stdout = own
 
 
 @contextmanager

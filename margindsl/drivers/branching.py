@@ -250,7 +250,12 @@ class Branching:
         met = self.meet(node, z)
         if met.node.bound >= self.target:
             return met.node, met.raw, None
-        return met.node, met.raw, self._choose(met, self._round(met), z)
+        (decision, labels), score, program = self._round(met), met.score, self.run.program
+        if score is None:  # by how much the loss at the best labels exceeds the charge
+            table = program.kind.margin_table(decision)
+            costs = self.labels.by_components(program.losses.cluster_costs(table, met.scalars))
+            score = costs[np.arange(self.labels.count), self.labels.contract(labels)] - met.charged
+        return met.node, met.raw, int(np.argmax(np.where(z >= 0, -np.inf, score)))
 
     def _lifted(self, node: Node, z: IntArray) -> Met:
         """Solve the lift of a node."""
@@ -368,15 +373,6 @@ class Branching:
         if fit.value < before - 1e-9 * abs(before):
             search(run, alternate(run, best_labels(run, fit)))
         return decision, labels
-
-    def _choose(self, met: Met, rounded: tuple[FloatArray, IntArray], z: IntArray) -> int:
-        """Return the free component of the best score, or whose loss at the best labels exceeds its charge most."""
-        (decision, labels), score, program = rounded, met.score, self.run.program
-        if score is None:
-            table = program.kind.margin_table(decision)
-            costs = self.labels.by_components(program.losses.cluster_costs(table, met.scalars))
-            score = costs[np.arange(self.labels.count), self.labels.contract(labels)] - met.charged
-        return int(np.argmax(np.where(z >= 0, -np.inf, score)))
 
     # -- bookkeeping --------------------------------------------------------------------------------
 

@@ -253,34 +253,26 @@ def _kept(working: list[Vertex], raw: RawSolution | None, centre: FloatArray | N
 
 def _violated(run: Run, form: SaddleForm, raw: RawSolution, u: FloatArray, starts: int,
               exhaustive: IntArray | None) -> list[tuple[float, Vertex]]:
+    """Return costly labellings: the eight of all B that cost most, or found from the heaviest ones, their mean and
+    random directions."""
     scatter, program = form.losses.scatter(u), run.program.bounding
-    found = _costliest(run, scatter, exhaustive) if exhaustive is not None else _searched(run, form, raw, u, starts)
+    if exhaustive is not None:
+        values = np.concatenate([coded_costs(program, block, scatter)
+                                 for block in np.array_split(exhaustive, max(1, len(exhaustive) // 4096))])
+        found = [(float(values[k]), exhaustive[k]) for k in np.argsort(-values)[:8]]
+    else:
+        seeds = [form.labellings[k] for k in np.argsort(-raw["mu"])[:4]]
+        directions = [form.directions(u) @ raw["mu"]]
+        directions += [run.rng.standard_normal(form.features.rank * form.width) for _ in range(starts)]
+        for w in directions:
+            if run.budget.expired:
+                break
+            seeds.append(program.labels.maximise(program.code_gains(w.reshape(form.width, -1).T, scatter)))
+        first, *rest = most_violated(run, scatter, seeds)
+        found = sorted([improve_by_moves(run, scatter, *first), *rest], key=lambda item: -item[0])
     if not program.is_biased:
         return [(value, Vertex(y, np.zeros(form.width))) for value, y in found]
     return [(value, Vertex(y, program.bias.end(scatter @ program.label_codes[y]))) for value, y in found]
-
-
-def _costliest(run: Run, scatter: FloatArray, everything: IntArray) -> list[tuple[float, IntArray]]:
-    """Return the eight labellings of all B that cost most."""
-    values = np.concatenate([coded_costs(run.program.bounding, block, scatter)
-                             for block in np.array_split(everything, max(1, len(everything) // 4096))])
-    return [(float(values[k]), everything[k]) for k in np.argsort(-values)[:8]]
-
-
-def _searched(run: Run, form: SaddleForm, raw: RawSolution, u: FloatArray,
-              starts: int) -> list[tuple[float, IntArray]]:
-    """Return costly labellings found from the heaviest ones, their mean and random directions."""
-    program, scatter, heavy = run.program.bounding, form.losses.scatter(u), np.argsort(-raw["mu"])[:4]
-    seeds = [form.labellings[k] for k in heavy]
-    directions = [form.directions(u) @ raw["mu"]]
-    directions += [run.rng.standard_normal(form.features.rank * form.width) for _ in range(starts)]
-    for w in directions:
-        if run.budget.expired:
-            break
-        seeds.append(program.labels.maximise(program.code_gains(w.reshape(form.width, -1).T, scatter)))
-    found = most_violated(run, scatter, seeds)
-    improved = [improve_by_moves(run, scatter, *found[0]), *found[1:]]
-    return sorted(improved, key=lambda item: -item[0])
 
 
 def _fresh(program: MarginProgram, working: list[Vertex], violated: list[tuple[float, Vertex]]) -> list[Vertex]:

@@ -31,8 +31,17 @@ def k_means(features: FeatureOperator, clusters: int, rng: np.random.Generator, 
     ----------
     D. Arthur, S. Vassilvitskii (2007). k-means++: the advantages of careful seeding.
     """
-    norms = features.row_norms()
-    gains = _gains(features, norms, _seeds(features, norms, clusters, rng, runs) if centres is None else centres[None])
+    n, norms = features.n, features.row_norms()
+    if centres is None:  # each a point drawn in proportion to its squared distance to those before
+        drawn = [(rng.integers(n), rng.random(clusters - 1)) for _ in range(runs)]
+        first, uniform = (np.array(column) for column in zip(*drawn))
+        starts, distance = features.rows(first)[:, None], np.full((n, runs), np.inf)
+        for u in uniform.T:
+            distance = np.minimum(distance, np.maximum(-_gains(features, norms, starts[:, -1:])[:, :, 0], 0.0))
+            total = np.cumsum(distance, axis=0)
+            at = np.where(total[-1] > 0, np.sum(total <= u * total[-1], axis=0), u * n).astype(int)
+            starts = np.concatenate([starts, features.rows(np.minimum(at, n - 1))[:, None]], axis=1)
+    gains = _gains(features, norms, starts if centres is None else centres[None])
     moving = np.arange(gains.shape[1])
     for _ in while_time(range(rounds)):
         assigned = gains[:, moving].argmax(axis=2)
@@ -71,20 +80,6 @@ def centres_of(features: FeatureOperator, assigned: IntArray, clusters: int) -> 
     sizes = inside.sum(axis=0)
     sums = features.adjoint(inside.reshape(len(inside), -1)).T.reshape(*sizes.shape, features.rank)
     return sums / np.maximum(sizes, 1.0)[..., None], sizes
-
-
-def _seeds(features: FeatureOperator, norms: FloatArray, clusters: int, rng: np.random.Generator,
-           runs: int) -> FloatArray:
-    """Return (t, k, r) centres of runs: each a point drawn in proportion to its squared distance to those before."""
-    n, drawn = features.n, [(rng.integers(features.n), rng.random(clusters - 1)) for _ in range(runs)]
-    first, uniform = (np.array(column) for column in zip(*drawn))
-    centres, distance = features.rows(first)[:, None], np.full((n, runs), np.inf)
-    for u in uniform.T:
-        distance = np.minimum(distance, np.maximum(-_gains(features, norms, centres[:, -1:])[:, :, 0], 0.0))
-        total = np.cumsum(distance, axis=0)
-        at = np.where(total[-1] > 0, np.sum(total <= u * total[-1], axis=0), u * n).astype(int)
-        centres = np.concatenate([centres, features.rows(np.minimum(at, n - 1))[:, None]], axis=1)
-    return centres
 
 
 def _gains(features: FeatureOperator, norms: FloatArray, centres: FloatArray) -> FloatArray:

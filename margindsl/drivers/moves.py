@@ -235,12 +235,27 @@ def block_moves(run: Run, fit: Answer, keep: int) -> list[IntArray]:
     program, features, losses = run.program, run.program.features, run.program.losses
     arguments = losses.arguments(program.margins(fit.labels, fit.decision), fit.scalars)
     hessian = regular_hessian(features, losses.smoothed_curvature(arguments, SMOOTHING))
-    f = fit.decision[:, 1]
+    f, signs = fit.decision[:, 1], program.label_codes[fit.labels, 0]
     shifted = [f - np.sign(side[0]) * np.quantile(np.abs(side), share)  # so that a share near the boundary changes sign
                for side in (f[f > 0], f[f < 0]) if len(side) for share in SHARES]
-    decisions = [*shifted, *_tilts(run, f, hessian)]
-    found = [best_labels(run, replace(fit, found=program.gains_of(decision[:, None]))) for decision in decisions]
-    found += [program.labels.maximise(program.gains_of(gain[:, None])) for gain in _turned_groups(run, fit)]
+    # Tilts are orthogonal in the metric H of the fit: where decision values vary most at the least second-order cost.
+    root = np.linalg.cholesky(hessian)
+    whitened = np.linalg.solve(root, np.linalg.solve(root, features.gram()).T)
+    count = min(DIRECTIONS, features.rank)
+    top = eigh((whitened + whitened.T) / 2, subset_by_index=(features.rank - count, features.rank - 1))[1]
+    profiles = features.apply(np.linalg.solve(root.T, top))
+    sizes = np.mean(np.abs(profiles), axis=0)
+    alike = np.mean(np.abs(f)) * (profiles[:, sizes > 0] / sizes[sizes > 0])
+    tilted = [f + sign * length * profile for profile in alike.T for sign in (-1.0, 1.0) for length in (0.5, 1.5)]
+    found = [best_labels(run, replace(fit, found=program.gains_of(decision[:, None])))
+             for decision in [*shifted, *tilted]]
+    # One sub-cluster is turned over, or two of opposite sides; the rest is kept.
+    groups = k_means(features, min(GROUPS, program.n), run.rng, ROUNDS - 1).argmax(axis=1)
+    kept, sides = signs * (np.abs(f) + 1e-3 * np.mean(np.abs(f))), np.bincount(groups, weights=signs)
+    pairs = [(g, h) for g in np.flatnonzero(sides > 0) for h in np.flatnonzero(sides < 0)]
+    for turned in [*((g,) for g in np.unique(groups)), *pairs]:
+        gain = np.where(np.isin(groups, turned), -kept, kept)
+        found.append(program.labels.maximise(program.gains_of(gain[:, None])))
     now = labelling_key(run, fit.labels)
     found = [labels for labels in distinct(found) if labelling_key(run, labels) != now]
     if not found:
@@ -275,35 +290,6 @@ def newton_values(run: Run, fit: Answer, Y: IntArray, hessian: FloatArray) -> Fl
         loss = [losses.value(column, fit.scalars) for column in (margins + length * changes).T]
         best = np.minimum(best, 0.5 * np.sum(w**2, axis=0) + np.array(loss))
     return best
-
-
-def _tilts(run: Run, f: FloatArray, hessian: FloatArray) -> list[FloatArray]:
-    """Return decision values of hyperplanes tilted along the leading directions of the features.
-
-    Directions are orthogonal in the metric H of the fit: those in which decision values vary most at the
-    least second-order cost.
-    """
-    features = run.program.features
-    root = np.linalg.cholesky(hessian)
-    whitened = np.linalg.solve(root, np.linalg.solve(root, features.gram()).T)
-    count = min(DIRECTIONS, features.rank)
-    top = eigh((whitened + whitened.T) / 2, subset_by_index=(features.rank - count, features.rank - 1))[1]
-    profiles = features.apply(np.linalg.solve(root.T, top))
-    sizes = np.mean(np.abs(profiles), axis=0)
-    alike = np.mean(np.abs(f)) * (profiles[:, sizes > 0] / sizes[sizes > 0])
-    return [f + sign * length * profile for profile in alike.T
-            for sign in (-1.0, 1.0) for length in (0.5, 1.5)]
-
-
-def _turned_groups(run: Run, fit: Answer) -> list[FloatArray]:
-    """Return gains (n,) that turn over one sub-cluster, or two of opposite sides, and keep the rest."""
-    groups = k_means(run.program.features, min(GROUPS, run.program.n), run.rng, ROUNDS - 1).argmax(axis=1)
-    f, signs = fit.decision[:, 1], run.program.label_codes[fit.labels, 0]
-    kept = signs * (np.abs(f) + 1e-3 * np.mean(np.abs(f)))
-    single = [np.where(groups == g, -kept, kept) for g in np.unique(groups)]
-    sides = np.bincount(groups, weights=signs)
-    pairs = [(g, h) for g in np.flatnonzero(sides > 0) for h in np.flatnonzero(sides < 0)]
-    return single + [np.where((groups == g) | (groups == h), -kept, kept) for g, h in pairs]
 
 
 def labelling_key(run: Run, labels: IntArray) -> bytes:

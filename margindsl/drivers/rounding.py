@@ -93,20 +93,15 @@ def round_codes(run: Run, directions: FloatArray, count: int) -> list[IntArray]:
         if draw % 2:
             targets = run.rng.standard_normal((directions.shape[1], k))
         else:
-            targets = _far_points(directions, k, run.rng).T
+            chosen = [int(run.rng.integers(len(directions)))]
+            distance = np.full(len(directions), np.inf)
+            for _ in range(k - 1):  # each with probability growing with its distance from those before
+                distance = np.minimum(distance, np.sum((directions - directions[chosen[-1]]) ** 2, axis=1))
+                total = float(distance.sum())
+                chosen.append(int(run.rng.choice(len(distance), p=distance / total)) if total > 0 else chosen[-1])
+            targets = directions[chosen].T
         found = distinct([*found, labels.maximise(directions @ targets)])
     return found
-
-
-def _far_points(directions: FloatArray, k: int, rng: np.random.Generator) -> FloatArray:
-    """Return k rows, each drawn with probability growing with its distance from those before."""
-    chosen = [int(rng.integers(len(directions)))]
-    distance = np.full(len(directions), np.inf)
-    for _ in range(k - 1):
-        distance = np.minimum(distance, np.sum((directions - directions[chosen[-1]]) ** 2, axis=1))
-        total = float(distance.sum())
-        chosen.append(int(rng.choice(len(directions), p=distance / total)) if total > 0 else chosen[-1])
-    return directions[chosen]
 
 
 def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:

@@ -89,18 +89,12 @@ def _linear(points: Points, centre: bool, rotate: bool) -> FeatureOperator:
     n, d = points.shape
     matrix, mean = about_mean(points) if centre else (np.array(points, order="C"), None)
     end = ", centred" if centre else ""
-    if d > n and rotate:
-        return _compress(matrix, LinearMap(d, mean), end)
-    return DenseFeatures(matrix, LinearMap(d, mean), f"linear, {d} columns{end}")
-
-
-def _compress(matrix: Any, point_map: LinearMap, end: str) -> DenseFeatures:
-    """Rotate the r <= n dimensions the points span onto the axes; inner products are unchanged."""
-    check(8 * matrix.shape[1] * matrix.shape[0] ** 2 + EIGEN_WORK * matrix.shape[0] ** 3)
+    if d <= n or not rotate:
+        return DenseFeatures(matrix, LinearMap(d, mean), f"linear, {d} columns{end}")
+    # The r <= n dimensions the points span are rotated onto the axes; inner products are unchanged.
+    check(8 * d * n**2 + EIGEN_WORK * n**3)
     basis, triangle = qr(matrix.T, mode="economic")
     left, values, right = svd(triangle.T)
-    kept = max(1, int((values > max(matrix.shape) * np.finfo(float).eps * values[0]).sum()))
-    d = point_map.columns
-    rotated = LinearMap(d, point_map.mean, basis @ right[:kept].T)
-    label = f"linear, {d} columns rotated to rank {kept}{end}"
-    return DenseFeatures(left[:, :kept] * values[:kept], rotated, label)
+    kept = max(1, int((values > d * np.finfo(float).eps * values[0]).sum()))
+    return DenseFeatures(left[:, :kept] * values[:kept], LinearMap(d, mean, basis @ right[:kept].T),
+                         f"linear, {d} columns rotated to rank {kept}{end}")

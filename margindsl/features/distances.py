@@ -27,11 +27,8 @@ def squared_distances(X: Points, Z: Points) -> FloatArray:
     X, Z = np.asarray(X, dtype=np.float64), np.asarray(Z, dtype=np.float64)
     if Z.shape[0] < 16 or Z.shape[1] < 16:
         return np.asarray(scipy.spatial.distance.cdist(X, Z, "sqeuclidean"))
-    return _expanded_distances(X, Z, Z.mean(axis=0))
-
-
-def _expanded_distances(X: FloatArray, Z: FloatArray, centre: FloatArray) -> FloatArray:
-    """Expand |x|^2 + |z|^2 - 2 <x, z> about a centre, and take differences where over four digits cancel."""
+    # |x|^2 + |z|^2 - 2 <x, z> expanded about a centre, differences where over four digits cancel.
+    centre = Z.mean(axis=0)
     about_x, about_z = X - centre, Z - centre
     values = about_x @ about_z.T
     values *= -2

@@ -12,7 +12,7 @@ from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh
 
 from margindsl.calculus.accuracy import EPS
 from margindsl.errors import AccuracyWarning, DeclarationError
-from margindsl.features.cholesky import CholeskyFactor, pivoted_cholesky, pivoted_cholesky_dense
+from margindsl.features.cholesky import pivoted_cholesky, pivoted_cholesky_dense
 from margindsl.features.dense import FactorFeatures, about_mean
 from margindsl.features.kernels import Kernel, Precomputed
 from margindsl.features.maps import ColumnMap, LandmarkMap, PointMap, Whitening
@@ -65,24 +65,17 @@ def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Genera
         label = f"{kernel.describe()}, Nystroem"
         return _finish(sketch.factor, point_map, label, sketch.residual, centre)
 
-    found = _pivot(X, kernel, rank)
+    if is_lazy(X):
+        found = pivoted_cholesky(lambda j: kernel_column(X, kernel, j), kernel_diagonal(X, kernel), rank, kernel.tol)
+    elif n <= FULL_RANK_POINTS and rank == n:
+        # The factor itself may be n x n, so the whole matrix costs no more; blocks bound a callable's memory.
+        found = pivoted_cholesky_dense(np.concatenate(list(_blocks(X, kernel))), rank, kernel.tol)
+    else:
+        found = pivoted_cholesky(
+            lambda j: kernel.matrix(X, X[j : j + 1])[:, 0], kernel.diagonal(X), rank, kernel.tol)
     whitening = Whitening(found.factor[found.pivots], triangular=True)
     point_map = LandmarkMap(kernel, load(X[found.pivots]), whitening)
     return _finish(found.factor, point_map, f"{kernel.describe()}, pivoted Cholesky", found.residual, centre)
-
-
-def _pivot(X: Points, kernel: Kernel, rank: int) -> CholeskyFactor:
-    n = X.shape[0]
-    if is_lazy(X):
-        return pivoted_cholesky(lambda j: kernel_column(X, kernel, j), kernel_diagonal(X, kernel), rank, kernel.tol)
-    if n <= FULL_RANK_POINTS and rank == n:
-        # The factor itself may be n x n, so the whole matrix costs no more; blocks bound a callable's memory.
-        return pivoted_cholesky_dense(
-            np.concatenate(list(_blocks(X, kernel))), rank, kernel.tol
-        )
-    return pivoted_cholesky(
-        lambda j: kernel.matrix(X, X[j : j + 1])[:, 0], kernel.diagonal(X), rank, kernel.tol
-    )
 
 
 def _blocks(X: Points, kernel: Kernel) -> Iterator[FloatArray]:

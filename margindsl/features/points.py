@@ -50,7 +50,13 @@ def check_points(X: Any, n_min: int = 2, name: str = "X") -> Points:
     """
     X = on_cpu(X, name)
     if is_lazy(X):
-        points = _as_lazy(X, name)
+        points = X if hasattr(X, "rechunk") else X.to_dask_array(lengths=True)
+        _check_table(points, name)
+        if any(np.isnan(size) for size in points.shape):
+            raise DeclarationError(f"{_is(name)} a Dask array of unknown length {points.shape}. Call "
+                                   "X.compute_chunk_sizes() first.")
+        points = points.rechunk({1: -1}) if points.shape[1] else points
+        points = points if points.dtype in (np.float32, np.float64) else points.astype(np.float64)
     elif sp.issparse(X):
         if X.ndim != 2:
             raise DeclarationError(f"{_is(name)} sparse with {X.ndim} dimension(s); a matrix (n, d) is expected.")
@@ -210,10 +216,6 @@ def _check_numeric(kind: str, dtype: Any, name: str) -> None:
 
 
 def _as_dense(X: Any, name: str) -> FloatArray:
-    if np.ma.isMaskedArray(X) and np.ma.is_masked(X):
-        raise DeclarationError(
-            f"{_is(name)} a masked array with masked entries. Fill them or drop those points."
-        )
     memory_map = isinstance(X, np.memmap)
     try:
         array = X if memory_map else np.asarray(X)
@@ -222,23 +224,19 @@ def _as_dense(X: Any, name: str) -> FloatArray:
             f"{_is(name)} ragged: its rows have different lengths. Give a rectangular (n, d) table."
         ) from None
     _check_table(array, name)
-    if array.dtype == np.float32 and (memory_map or array.nbytes > COPY_BYTES):
+    if array.dtype == np.float64 or (array.dtype == np.float32 and (memory_map or array.nbytes > COPY_BYTES)):
         return array
-    if array.dtype == np.float64:
-        return array
-    return _to_float(array, name)
-
-
-def _as_lazy(X: Any, name: str) -> Points:
-    """Check shape and type of a Dask array and chunk it along rows; a dataframe becomes an array."""
-    X = X if hasattr(X, "rechunk") else X.to_dask_array(lengths=True)
-    _check_table(X, name)
-    if any(np.isnan(size) for size in X.shape):
+    if array.dtype.kind == "O":
+        for position, value in np.ndenumerate(array):
+            if isinstance(value, (str, bytes, complex)) or value is None:
+                raise DeclarationError(
+                    f"{name}[{position[0]}, {position[1]}] is {value!r}; numbers are expected. "
+                    "Encode or drop that column, or fill the missing value.")
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
         raise DeclarationError(
-            f"{_is(name)} a Dask array of unknown length {X.shape}. Call X.compute_chunk_sizes() first."
-        )
-    points = X.rechunk({1: -1}) if X.shape[1] else X
-    return points if points.dtype in (np.float32, np.float64) else points.astype(np.float64)
+            f"{name} holds entries that are not numbers ({error}). Encode or fill them.") from None
 
 
 def _check_table(array: Any, name: str) -> None:
@@ -248,22 +246,6 @@ def _check_table(array: Any, name: str) -> None:
     if array.ndim != 2:
         raise DeclarationError(f"{_has(name)} shape {array.shape}; a matrix (n, d) is expected: "
                                f"{repairs.get(array.ndim, 'reshape it to one row per point')}.")
-
-
-def _to_float(array: Any, name: str) -> FloatArray:
-    if array.dtype.kind == "O":
-        for position, value in np.ndenumerate(array):
-            if isinstance(value, (str, bytes, complex)) or value is None:
-                raise DeclarationError(
-                    f"{name}[{position[0]}, {position[1]}] is {value!r}; numbers are expected. "
-                    "Encode or drop that column, or fill the missing value."
-                )
-    try:
-        return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DeclarationError(
-            f"{name} holds entries that are not numbers ({error}). Encode or fill them."
-        ) from None
 
 
 def _check_finite(points: Points, name: str) -> None:
@@ -385,11 +367,20 @@ def fingerprint(points: Points) -> tuple[Any, ...]:
 
 
 def _hash_rows(points: Points) -> int:
+    """Return a hash of all rows in runs, or of runs of rows of 16 MB in all, from the first to the last."""
     if sp.issparse(points):
         return zlib.crc32(points.indptr, zlib.crc32(points.indices, zlib.crc32(points.data)))
-    n = points.shape[0]
-    code = 0
-    runs = _sampled_rows(points, n)
+    n, code = points.shape[0], 0
+    row = max(1, points.nbytes // max(1, n))
+    count = max(SAMPLED_RUNS, SAMPLE_BYTES // row) if is_lazy(points) or isinstance(points, np.memmap) else n
+    stretches = min(8 if is_lazy(points) else SAMPLED_RUNS, n)
+    if count >= n:
+        length = -(-n // stretches)
+        starts = np.arange(0, n, length)
+    else:
+        length = max(1, count // stretches)
+        starts = np.linspace(0, n - length, stretches).astype(int)
+    runs = [slice(int(start), min(int(start) + length, n)) for start in starts]
     if is_lazy(points):  # hashed where the points are, in one round trip
         import dask
 
@@ -402,16 +393,3 @@ def _hash_rows(points: Points) -> int:
 
 def _hash(part: Any, code: int = 0) -> int:
     return zlib.crc32(np.ascontiguousarray(part).data, code)
-
-
-def _sampled_rows(points: Points, n: int) -> list[slice]:
-    """Return all rows in runs, or runs of rows of 16 MB in all, from the first to the last."""
-    row = max(1, points.nbytes // max(1, n))
-    count = max(SAMPLED_RUNS, SAMPLE_BYTES // row) if is_lazy(points) or isinstance(points, np.memmap) else n
-    runs = min(8 if is_lazy(points) else SAMPLED_RUNS, n)
-    if count >= n:
-        step = -(-n // runs)
-        return [slice(start, min(start + step, n)) for start in range(0, n, step)]
-    length = max(1, count // runs)
-    starts = np.linspace(0, n - length, runs).astype(int)
-    return [slice(int(start), int(start) + length) for start in starts]

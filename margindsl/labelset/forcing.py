@@ -148,28 +148,26 @@ def implied(labels: Constraints, path: Path) -> IntArray | None:
         if z[component] not in (-1, label):
             return None
         z[component] = label
-    while (left := _implied_once(labels, z)) is not None and not np.array_equal(left, z):
-        z = left
-    return left
-
-
-def _implied_once(labels: Constraints, z: IntArray) -> IntArray | None:
-    for bound in labels.bounds:
-        if not bound.is_in_reach(labels.signs(z)):
-            return None
-        z = forced(labels, [bound], z)
-    sizes, free = pinned_sizes(z, labels.size, labels.clusters), z < 0
-    allowed = allowed_clusters(labels, z, labels.at_most)
     i, j = labels.cannot.T
-    torn = ((z[i] == z[j]) & (z[i] >= 0)).any() or (sizes > labels.at_most).any()
-    short = np.maximum(labels.at_least - sizes, 0).sum() > labels.size[free].sum()
-    for part in labels.parts:
-        q = int(np.argmax(part.code))
-        inside = float(part.omega[z == q].sum())
-        short = short or inside > part.upper or inside + part.omega[free & allowed[:, q]].sum() < part.lower
-    if torn or short or not allowed.any(axis=1).all():
-        return None
-    return np.where(free & (allowed.sum(axis=1) == 1), allowed.argmax(axis=1), z)
+    while True:
+        before = z
+        for bound in labels.bounds:
+            if not bound.is_in_reach(labels.signs(z)):
+                return None
+            z = forced(labels, [bound], z)
+        sizes, free = pinned_sizes(z, labels.size, labels.clusters), z < 0
+        allowed = allowed_clusters(labels, z, labels.at_most)
+        torn = ((z[i] == z[j]) & (z[i] >= 0)).any() or (sizes > labels.at_most).any()
+        short = np.maximum(labels.at_least - sizes, 0).sum() > labels.size[free].sum()
+        for part in labels.parts:
+            q = int(np.argmax(part.code))
+            inside = float(part.omega[z == q].sum())
+            short = short or inside > part.upper or inside + part.omega[free & allowed[:, q]].sum() < part.lower
+        if torn or short or not allowed.any(axis=1).all():
+            return None
+        z = np.where(free & (allowed.sum(axis=1) == 1), allowed.argmax(axis=1), z)
+        if np.array_equal(z, before):
+            return z
 
 
 def forced(labels: Constraints, bounds: list[LinearBound], z: IntArray) -> IntArray:

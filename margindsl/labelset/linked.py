@@ -45,20 +45,15 @@ def assign_linked(gain: FloatArray, edges: IntArray) -> IntArray:
         if not broken.any():
             return z
         imposed |= broken
-        z = _assign_imposed(gain, edges[imposed])
-
-
-def _assign_imposed(gain: FloatArray, edges: IntArray) -> IntArray:
-    value = gain.astype(float)
-    rounds, core = _peel(value, edges)
-    z = np.argmax(value, axis=1)
-    if len(core):
-        _assign_core(value, core, z)
-    for leaf, parent in reversed(rounds):
-        rest = value[leaf]
-        rest[np.arange(len(leaf)), z[parent]] = -np.inf
-        z[leaf] = np.argmax(rest, axis=1)
-    return z
+        value = gain.astype(float)
+        rounds, core = _peel(value, edges[imposed])
+        z = np.argmax(value, axis=1)
+        if len(core):
+            _assign_core(value, core, z)
+        for leaf, parent in reversed(rounds):
+            rest = value[leaf]
+            rest[np.arange(len(leaf)), z[parent]] = -np.inf
+            z[leaf] = np.argmax(rest, axis=1)
 
 
 def _peel(value: FloatArray, edges: IntArray) -> tuple[list[tuple[IntArray, IntArray]], IntArray]:
@@ -107,8 +102,15 @@ def _assign_core(value: FloatArray, core: IntArray, z: IntArray) -> None:
     for members, chosen in zip(
         np.split(order, np.cumsum(sizes)[:-1]), np.split(edge_order, np.cumsum(edge_counts)[:-1])
     ):
-        local[members] = np.arange(len(members))
-        z[nodes[members]] = _assign_block(value[nodes[members]], local[ends[chosen]])
+        m, gain = len(members), value[nodes[members]]
+        local[members] = np.arange(m)
+        if 2 * len(chosen) == m * (m - 1) and m <= gain.shape[1]:
+            z[nodes[members]] = scipy.optimize.linear_sum_assignment(-gain)[1]
+            continue
+        counts = solve_assignment(gain, local[ends[chosen]], np.ones(m, dtype=np.intp))
+        if counts is None:
+            raise SolverError("no labelling satisfies all cannot-links; the label set was not built by presolve.")
+        z[nodes[members]] = np.argmax(counts, axis=1)
 
 
 def connected_blocks(m: int, edges: IntArray) -> IntArray:
@@ -116,16 +118,6 @@ def connected_blocks(m: int, edges: IntArray) -> IntArray:
     from margindsl.labelset.links import closure  # networkx, which is loaded where there are links
 
     return closure(m, edges)
-
-
-def _assign_block(gain: FloatArray, edges: IntArray) -> IntArray:
-    m, k = gain.shape
-    if 2 * len(edges) == m * (m - 1) and m <= k:
-        return np.asarray(scipy.optimize.linear_sum_assignment(-gain)[1])
-    counts = solve_assignment(gain, edges, np.ones(m, dtype=np.intp))
-    if counts is None:
-        raise SolverError("no labelling satisfies all cannot-links; the label set was not built by presolve.")
-    return np.argmax(counts, axis=1)
 
 
 class _Regrets(NamedTuple):

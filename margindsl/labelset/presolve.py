@@ -84,7 +84,18 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
     declared = LabelSet(n, names, component, sign, np.bincount(component), pinned, apart, *limits, tuple(intersect(
         [LinearBound.contracted(w, lower, upper, component, sign, f"bound {position}")
          for position, (w, lower, upper) in enumerate(sums)])))
-    declared = _grouped(declared, barred, groups)
+    closed, parts = np.zeros((declared.count, clusters), dtype=bool), []
+    if barred is not None:
+        closed[component[barred[0]], barred[1]] = True
+    for position, (own, low, high) in enumerate(groups):
+        omega = np.bincount(component[own], minlength=declared.count).astype(float)
+        for q, (least, most) in enumerate(zip(low, high)):
+            if most < 1:
+                closed[omega > 0, q] = True
+            if least > 0 or 0 < most < omega.sum():
+                parts.append(LinearBound(omega, float(least), float(most), f"sizes in group {position}, cluster {q}",
+                                         code=tuple(np.eye(clusters)[q].tolist())))
+    declared = replace(declared, barred=closed if closed.any() else None, parts=tuple(parts))
     try:
         labels = _settle(declared)
         refuse_unattained(list(labels.bounds), labels.signs(labels.pinned))
@@ -96,22 +107,6 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
             refuse_clique(cannot, component, clusters)
         raise
     return labels
-
-
-def _grouped(labels: LabelSet, barred: Any, groups: Iterable[Any]) -> LabelSet:
-    """Return a label set with clusters that points are kept out of, and limits on those of groups."""
-    closed, parts = np.zeros((labels.count, labels.clusters), dtype=bool), []
-    if barred is not None:
-        closed[labels.component[barred[0]], barred[1]] = True
-    for position, (points, low, high) in enumerate(groups):
-        omega = np.bincount(labels.component[points], minlength=labels.count).astype(float)
-        for q, (least, most) in enumerate(zip(low, high)):
-            if most < 1:
-                closed[omega > 0, q] = True
-            if least > 0 or 0 < most < omega.sum():
-                parts.append(LinearBound(omega, float(least), float(most), f"sizes in group {position}, cluster {q}",
-                                         code=tuple(np.eye(labels.clusters)[q].tolist())))
-    return replace(labels, barred=closed if closed.any() else None, parts=tuple(parts))
 
 
 def _settle(labels: LabelSet) -> LabelSet:

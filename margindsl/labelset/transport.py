@@ -105,23 +105,16 @@ def balancing_prices(gain: FloatArray, lower: IntArray, upper: IntArray, start: 
         for q in range(k):
             priced[q] = -np.inf
             leaving = columns[q] - priced.max(axis=0)
-            price[q] = _one_price(leaving, int(lower[q]), int(upper[q]))
+            above, middle = np.count_nonzero(leaving > 0) > upper[q], 0.0
+            if above or np.count_nonzero(leaving >= 0) < lower[q]:
+                # Any price between the last point that stays and the first that leaves will do.
+                outer = int(upper[q] if above else lower[q])
+                ends = np.sort(leaving)[::-1][max(outer - 1, 0) : outer + 1]
+                ends = ends[np.isfinite(ends)]
+                middle = float(ends.mean()) if ends.size else 0.0
+            price[q] = max(middle, 0.0) if above else min(middle, 0.0)
             priced[q] = columns[q] - price[q]
     return best
-
-
-def _one_price(leaving: FloatArray, lower: int, upper: int) -> float:
-    """Return the price nearest zero at which a cluster holds between lower and upper."""
-    above = np.count_nonzero(leaving > 0) > upper
-    if not above and np.count_nonzero(leaving >= 0) >= lower:
-        return 0.0
-    steps = np.sort(leaving)[::-1]
-    # Any price between the last point that stays and the first that leaves will do.
-    outer = upper if above else lower
-    ends = steps[max(outer - 1, 0) : outer + 1]
-    ends = ends[np.isfinite(ends)]
-    middle = float(ends.mean()) if ends.size else 0.0
-    return max(middle, 0.0) if above else min(middle, 0.0)
 
 
 def _sink_costs(flow: IntArray, lower: IntArray, upper: IntArray) -> FloatArray:
@@ -238,16 +231,13 @@ class _Moves:
                 return heap[0][0]
             if self.cutoff[p, q] == np.inf:
                 return np.inf
-            self._fill(p, q)
-
-    def _fill(self, p: int, q: int) -> None:
-        members = np.flatnonzero(self.y == p)
-        cost = self.gain[members, p] - self.gain[members, q]
-        self.cutoff[p, q] = np.inf
-        if len(members) > _BATCH:
-            nearest = np.argpartition(cost, _BATCH)[: _BATCH + 1]
-            members, cost = members[nearest], cost[nearest]
-            # An infinite cutoff says that the heap holds all points that can move.
-            self.cutoff[p, q] = cost.max()
-        possible = cost < np.inf
-        self.heaps[p][q][:] = sorted(zip(cost[possible].tolist(), members[possible].tolist()))
+            members = np.flatnonzero(self.y == p)
+            cost = self.gain[members, p] - self.gain[members, q]
+            self.cutoff[p, q] = np.inf
+            if len(members) > _BATCH:
+                nearest = np.argpartition(cost, _BATCH)[: _BATCH + 1]
+                members, cost = members[nearest], cost[nearest]
+                # An infinite cutoff says that the heap holds all points that can move.
+                self.cutoff[p, q] = cost.max()
+            possible = cost < np.inf
+            heap[:] = sorted(zip(cost[possible].tolist(), members[possible].tolist()))

@@ -290,31 +290,25 @@ def _compose(expression: Any, atom: ConvexFunction, rows: IntArray) -> Lowered:
 
 def _lower_maximum(expression: Maximum, rows: IntArray) -> Lowered:
     lowered = [lower_entries(argument, rows) for argument in expression.arguments]
-    for argument, inner in zip(expression.arguments, lowered):
+    for term, inner in zip(expression.arguments, lowered):
         if inner.sign < 0:
-            raise grammar.MAXIMUM.broken_by(argument)
-    result = lowered[0]
-    for inner in lowered[1:]:
-        result = _maximum_of_two(expression, result, inner)
-    return result
-
-
-def _maximum_of_two(expression: Maximum, left: Lowered, right: Lowered) -> Lowered:
-    if not left.pieces and not right.pieces:  # max(a, b) = b + (a - b)_+, arrays welcome
-        difference = left.affine.plus(right.affine.times(-1.0), expression)
-        return Lowered(right.affine, (Piece(1.0, pos_function(), difference),), 1)
-    (rho, t), (sigma, v) = _single(left, expression), _single(right, expression)
-    both = Lowered(Affine(), (Piece(1.0, rho, t), Piece(1.0, sigma, v)), 1)
-    try:
-        _, argument = merge(both)
-        direction = argument.direction()
-        pivot = None if None in direction else next(iter(direction))
-        left_side, right_side = (
-            function.precompose(*_along(own, direction, pivot)) for function, own in ((rho, t), (sigma, v)))
-    except LookupError:
-        raise grammar.ONE_MARGIN.broken_by(expression) from None
-    result = maximum(left_side, right_side)
-    return Lowered(Affine(points=argument.points), (Piece(1.0, result, argument),), 1)
+            raise grammar.MAXIMUM.broken_by(term)
+    left, *others = lowered
+    for right in others:
+        if not left.pieces and not right.pieces:  # max(a, b) = b + (a - b)_+, arrays welcome
+            difference = left.affine.plus(right.affine.times(-1.0), expression)
+            left = Lowered(right.affine, (Piece(1.0, pos_function(), difference),), 1)
+            continue
+        pair = [_single(left, expression), _single(right, expression)]
+        try:
+            _, argument = merge(Lowered(Affine(), tuple(Piece(1.0, *one) for one in pair), 1))
+            direction = argument.direction()
+            pivot = None if None in direction else next(iter(direction))
+            sides = [function.precompose(*_along(own, direction, pivot)) for function, own in pair]
+        except LookupError:
+            raise grammar.ONE_MARGIN.broken_by(expression) from None
+        left = Lowered(Affine(points=argument.points), (Piece(1.0, maximum(*sides), argument),), 1)
+    return left
 
 
 def _lower_truncated(expression: Truncated, rows: IntArray) -> Lowered:

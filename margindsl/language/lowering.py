@@ -155,6 +155,8 @@ class ObjectiveParts:
 
     def add_entries(self, lowered: Lowered, weight: float, rows: int) -> None:
         """Add weight · Σ over rows of a lowered entrywise expression."""
+        import scipy.sparse as sp
+
         lowered = self._merged(scale(lowered, weight, Constant(weight)))
         for piece in lowered.pieces:
             weights, function = np.array(np.broadcast_to(piece.weight, (rows,)), dtype=float), piece.function
@@ -173,23 +175,17 @@ class ObjectiveParts:
             elif (isinstance(function, PLQ) and len(function.coefficients) == 1 and function.coefficients[0, 0] > 0
                   and not np.any(np.isfinite(function.domain)) and argument.points is not None
                   and argument.points.labels is None and not argument.coupling and not is_zero(argument.slope)):
-                self._add_squares(function, argument, weights)
+                # weights · (q x² + s x + c) of decision values without labels: the squares join the regulariser
+                (q, s, c), points = function.coefficients[0], argument.points
+                slope, shift = (np.broadcast_to(x, weights.shape) for x in (argument.slope, argument.shift))
+                self.manifolds.append((1.0, sp.diags_array(weights * q * slope**2).tocsr(), points))
+                constant = float(weights @ (q * shift**2 + s * shift + c)) / rows
+                self._add_affine(Affine(weights * slope * (2 * q * shift + s), constant, points=points), rows)
                 continue
             self.rows.append((function, argument, weights))
             for scalar in argument.coupling:
                 self.add_scalar(scalar)
         self._add_affine(lowered.affine, rows)
-
-    def _add_squares(self, function: PLQ, argument: Affine, weights: FloatArray) -> None:
-        """Add weights · (q x² + s x + c) of decision values without labels: the squares join the regulariser."""
-        import scipy.sparse as sp
-
-        (q, s, c), points = function.coefficients[0], argument.points
-        slope, shift = (np.broadcast_to(x, weights.shape) for x in (argument.slope, argument.shift))
-        self.manifolds.append((1.0, sp.diags_array(weights * q * slope**2).tocsr(), points))  # type: ignore[arg-type]
-        constant = float(weights @ (q * shift**2 + s * shift + c))
-        self._add_affine(Affine(weights * slope * (2 * q * shift + s), constant / len(weights), points=points),
-                         len(weights))
 
     @staticmethod
     def _merged(lowered: Lowered) -> Lowered:
@@ -355,7 +351,16 @@ def _arrays(e: Expression, rows: IntArray) -> list[FloatArray]:
 def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declaration:
     """Return the checked declaration of a problem."""
     constraints = tuple(constraints)
-    labels, planes, hyperplane, coding = _leaves(objective)
+    margins = [node for node in objective.walk() if isinstance(node, Margin)]
+    if not margins:
+        raise grammar.NO_MARGIN.broken_by(objective)
+    if len({id(node) for node in objective.walk() if isinstance(node, Labels)}) > 1:
+        raise grammar.TWO_PROBLEMS.broken_by(objective, what="labellings")
+    if len({m.coding for m in margins}) > 1:
+        raise grammar.TWO_CODINGS.broken_by(objective)
+    labels, coding = next(node for node in objective.walk() if isinstance(node, Labels)), margins[0].coding
+    planes = tuple({id(node): node for node in objective.walk() if isinstance(node, Hyperplane)}.values())
+    hyperplane = next(node for node in margins[0].hyperplane.walk() if isinstance(node, Hyperplane))
     conditions = Conditions(labels, hyperplane, planes)
     for constraint in constraints:
         if not isinstance(constraint, Constraint):
@@ -405,20 +410,6 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
     return replace(with_rows(declared, parts.pairs, costs, ramps), capped=capped)
 
 
-def _leaves(objective: Expression) -> tuple[Labels, tuple[Hyperplane, ...], Hyperplane, str]:
-    margins = [node for node in objective.walk() if isinstance(node, Margin)]
-    if not margins:
-        raise grammar.NO_MARGIN.broken_by(objective)
-    labels = list({id(node): node for node in objective.walk() if isinstance(node, Labels)}.values())
-    if len(labels) > 1:
-        raise grammar.TWO_PROBLEMS.broken_by(objective, what="labellings")
-    if len({m.coding for m in margins}) > 1:
-        raise grammar.TWO_CODINGS.broken_by(objective)
-    planes = {id(node): node for node in objective.walk() if isinstance(node, Hyperplane)}
-    first = next(node for node in margins[0].hyperplane.walk() if isinstance(node, Hyperplane))
-    return labels[0], tuple(planes.values()), first, margins[0].coding
-
-
 def _losses(parts: ObjectiveParts, positions: list[IntArray], n: int, capped: bool = False) -> Losses:
     scalars = list(parts.scalar_costs)
     shared = SharedScalars(np.array([float(without_rounding(*parts.scalar_costs[s])) for s in scalars]),
@@ -461,15 +452,13 @@ def _join(terms: Iterable[LossTerm]) -> list[LossTerm]:
                 break
         else:
             joined.append([term])
-    return [_concatenate(family) for family in joined]
-
-
-def _concatenate(family: list[LossTerm]) -> LossTerm:
-    if len(family) == 1 and np.all(np.diff(family[0].points) >= 0):
-        return family[0]
-    fields = {name: np.concatenate([getattr(t, name) for t in family])
-              for name in ("points", "weights", "slopes", "shifts", "coupling")}
-    if any(t.bare is not None for t in family):
-        fields["bare"] = np.concatenate([np.zeros(t.rows) if t.bare is None else t.bare for t in family])
-    order = np.argsort(fields["points"], kind="stable")
-    return LossTerm(family[0].loss, **{name: array[order] for name, array in fields.items()})
+    for number, family in enumerate(joined):
+        if len(family) == 1 and np.all(np.diff(family[0].points) >= 0):
+            continue
+        fields = {name: np.concatenate([getattr(t, name) for t in family])
+                  for name in ("points", "weights", "slopes", "shifts", "coupling")}
+        if any(t.bare is not None for t in family):
+            fields["bare"] = np.concatenate([np.zeros(t.rows) if t.bare is None else t.bare for t in family])
+        order = np.argsort(fields["points"], kind="stable")
+        joined[number] = [LossTerm(family[0].loss, **{name: array[order] for name, array in fields.items()})]
+    return [family[0] for family in joined]

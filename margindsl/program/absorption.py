@@ -27,26 +27,24 @@ def normalise_terms(losses: Losses) -> Losses:
 
     Rows are grouped by their slope and shift; each group gets its own function.
     """
-    terms = [new for term in losses.terms for new in _normalise(term)]
+    terms: list[LossTerm] = []
+    for term in losses.terms:
+        kept = np.any(term.coupling, axis=1)  # a slope stays where ρ(aγ + bs) is no function of the margin
+        slopes = np.where(kept, 1.0, term.slopes)
+        if np.all(slopes == 1.0) and np.all(term.shifts == 0.0):
+            terms.append(term)
+            continue
+        settings, group = np.unique(np.column_stack([slopes, term.shifts]), axis=0, return_inverse=True)
+        if len(settings) > MOST_SETTINGS:
+            raise CalculusError(
+                f"the labels cannot be absorbed in a loss with {len(settings)} different per-point arguments "
+                f"(at most {MOST_SETTINGS})")
+        for k, (slope, shift) in enumerate(settings):
+            rows = np.flatnonzero(group.ravel() == k)
+            terms.append(LossTerm(
+                term.loss.precompose(float(slope), float(shift)), term.points[rows], term.weights[rows],
+                np.where(kept, term.slopes, 1.0)[rows], np.zeros(len(rows)), term.coupling[rows]))
     return Losses(losses.n, tuple(terms), losses.scalars)
-
-
-def _normalise(term: LossTerm) -> list[LossTerm]:
-    kept = np.any(term.coupling, axis=1)  # a slope stays where ρ(aγ + bs) is no function of the margin
-    slopes = np.where(kept, 1.0, term.slopes)
-    if np.all(slopes == 1.0) and np.all(term.shifts == 0.0):
-        return [term]
-    settings, group = np.unique(np.column_stack([slopes, term.shifts]), axis=0, return_inverse=True)
-    if len(settings) > MOST_SETTINGS:
-        raise CalculusError(
-            f"the labels cannot be absorbed in a loss with {len(settings)} different per-point arguments "
-            f"(at most {MOST_SETTINGS})")
-    new = []
-    for k, (slope, shift) in enumerate(settings):
-        rows = np.flatnonzero(group.ravel() == k)
-        new.append(LossTerm(term.loss.precompose(float(slope), float(shift)), term.points[rows], term.weights[rows],
-                            np.where(kept, term.slopes, 1.0)[rows], np.zeros(len(rows)), term.coupling[rows]))
-    return new
 
 
 def absorbed_envelopes(losses: Losses) -> Losses:
@@ -98,50 +96,35 @@ def prefers_agreement(loss: ConvexFunction) -> bool:
     ends = np.abs(np.array([end for piece in loss.pieces for end in piece[:2]]))
     knots = np.unique(np.concatenate([[0.0], ends[np.isfinite(ends)]]))
     beyond = 2.0 * knots[-1] or 1.0  # within the last piece, as good as any point there
-    points = np.concatenate([knots, [beyond], _vertices(loss, knots, beyond)])
-    with np.errstate(invalid="ignore"):
-        agreed, opposed = np.asarray(loss(points)), np.asarray(loss(-points))
-        difference, parts = agreed - opposed, np.abs(agreed) + np.abs(np.nan_to_num(opposed, posinf=0.0))
-    return bool(np.all(np.isnan(difference) | (difference <= rounding(parts)))) and not _ends_higher(loss)
-
-
-def _ends_higher(loss: PLQ) -> bool:
-    """Return whether ρ(s) − ρ(−s) rises without end; where one side has an end, a point beyond it decides."""
-    (p, r, _), (q, s, _) = loss.coefficients[[0, -1]]
-    if not np.all(np.isinf(loss.domain)):
-        return False
-    return bool(q > p if abs(q - p) > rounding(q + p) else s + r > rounding(abs(s) + abs(r)))
-
-
-def _vertices(loss: PLQ, knots: np.ndarray, beyond: float) -> np.ndarray:
-    """Return stationary points of ρ(s) − ρ(−s) between knots, and beyond them."""
-    left, right = knots, np.append(knots[1:], np.inf)
     middle = np.append((knots[:-1] + knots[1:]) / 2, beyond)
     with np.errstate(divide="ignore", invalid="ignore"):  # beyond both ends of the domain slopes are ∞ − ∞
         slope = np.asarray(loss.derivative(middle)) + np.asarray(loss.derivative(-middle))
         bend = np.asarray(loss.curvature(middle)) - np.asarray(loss.curvature(-middle))
         vertex = middle - slope / bend
-    return vertex[np.isfinite(vertex) & (vertex > left) & (vertex < right)]
+        inside = np.isfinite(vertex) & (vertex > knots) & (vertex < np.append(knots[1:], np.inf))
+        points = np.concatenate([knots, [beyond], vertex[inside]])
+        agreed, opposed = np.asarray(loss(points)), np.asarray(loss(-points))
+        difference, parts = agreed - opposed, np.abs(agreed) + np.abs(np.nan_to_num(opposed, posinf=0.0))
+    # It may rise without end; where one side has an end, a point beyond it decides.
+    (p, r, _), (q, s, _) = loss.coefficients[[0, -1]]
+    rises = q > p if abs(q - p) > rounding(q + p) else s + r > rounding(abs(s) + abs(r))
+    return bool(np.all(np.isnan(difference) | (difference <= rounding(parts)))) and not (
+        rises and np.all(np.isinf(loss.domain)))
 
 
 def absorb_labels(losses: Losses) -> Losses:
     """Return the losses γ ↦ ρ↓(γ) + ρ↑(|γ|) of a difference-of-convex step (mathematics, 3.3)."""
-    terms = [new for term in losses.terms for new in _absorb_term(term)]
+    terms: list[LossTerm] = []
+    for term in losses.terms:
+        falls = term.falls or (term.loss.is_affine and np.all(term.slopes <= 0))
+        if falls or not isinstance(term.loss, PLQ) or term.coupling.shape[1]:
+            terms.append(term)  # the least over labels is no more than at the present ones: a majoriser that touches
+            continue
+        for new in absorbed_terms(Losses(int(term.points.max(initial=-1)) + 1, (term,))).terms:
+            falling, rising = new.loss.split()
+            terms.append(LossTerm(falling + fold(rising), new.points, new.weights, new.slopes, new.shifts,
+                                  new.coupling))
     return Losses(losses.n, tuple(terms), losses.scalars)
-
-
-def _absorb_term(term: LossTerm) -> list[LossTerm]:
-    """Return the terms that replace one: unchanged when it only falls in the margin."""
-    if term.falls or (term.loss.is_affine and np.all(term.slopes <= 0)):
-        return [term]
-    if not isinstance(term.loss, PLQ) or term.coupling.shape[1]:
-        return [term]  # the least over labels is no more than at the present ones: a majoriser that touches, too
-    return [_fold_rising(new) for new in absorbed_terms(Losses(int(term.points.max(initial=-1)) + 1, (term,))).terms]
-
-
-def _fold_rising(term: LossTerm) -> LossTerm:
-    falling, rising = term.loss.split()
-    return LossTerm(falling + fold(rising), term.points, term.weights, term.slopes, term.shifts, term.coupling)
 
 
 def fold(rising: ConvexFunction) -> ConvexFunction:

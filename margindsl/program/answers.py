@@ -100,9 +100,11 @@ def read_answer(expected: Mapping[str, Variable], given: Mapping[str, Any]) -> t
     mended: list[str] = []
     for name, variable in expected.items():
         if given.get(name) is None:
-            absent = _absent(name, variable, given)
-            if absent is not None:
-                found[name] = absent
+            if variable.default is not None or 0 in variable.shape:
+                found[name] = np.full([length or 0 for length in variable.shape], variable.default or 0.0)
+            elif variable.needed and given.get(variable.instead) is None:
+                other = f" or {variable.instead}" if variable.instead else ""
+                raise DeclarationError(f"{name}{other} is missing")
             continue
         found[name], notes = variable.mend(name, variable.read(name, given[name]))
         mended += notes
@@ -112,18 +114,6 @@ def read_answer(expected: Mapping[str, Variable], given: Mapping[str, Any]) -> t
 def fitting(expected: Mapping[str, Variable], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what of a start is of use: all but values of another shape or not finite."""
     return {name: value for name, value in given.items() if name not in expected or expected[name].fits(value)}
-
-
-def _absent(name: str, variable: Variable, given: Mapping[str, Any]) -> FloatArray | None:
-    """Return what stands for a variable that was not given, None where it may be missing."""
-    if variable.default is not None:
-        return np.full([length or 0 for length in variable.shape], variable.default)
-    if 0 in variable.shape:
-        return np.zeros([length or 0 for length in variable.shape])
-    if variable.needed and given.get(variable.instead) is None:
-        other = f" or {variable.instead}" if variable.instead else ""
-        raise DeclarationError(f"{name}{other} is missing")
-    return None
 
 
 def multipliers(counts: Mapping[str, int]) -> Iterator[tuple[str, Variable]]:

@@ -60,7 +60,13 @@ def minimise(Q: FloatArray, c: FloatArray, E: FloatArray, e: FloatArray,
             newton = _factor(Q, E, z, s, dual, primal)
         except LinAlgError:
             break
-        dz, ds, dy, reach = _corrected(newton, z, s)
+        # Mehrotra's direction and its length
+        dz, ds, _ = newton(-z * s)
+        reach = min(1.0, _reach(z, dz), _reach(s, ds))
+        ahead, mu = max(0.0, float((z + reach * dz) @ (s + reach * ds)) / len(z)), complement / len(z)
+        # The second-order term holds for a whole step; weighted by the length it cannot make the iteration cycle.
+        dz, ds, dy = newton((ahead / mu) ** 3 * mu - z * s - reach**2 * dz * ds)
+        reach = _length(z, s, dz, ds)
         if reach < SHORT:
             # Off the central path a corrected step jams at the boundary: go back to the path first.
             dz, ds, dy = newton(0.5 * complement / len(z) - z * s)
@@ -111,17 +117,6 @@ def _solver(H: FloatArray) -> Callable[[FloatArray], FloatArray]:
     if wrong:
         raise LinAlgError
     return lambda b: np.asarray(dpotrs(factor, b)[0])
-
-
-def _corrected(newton: Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]], z: FloatArray,
-               s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-    """Return Mehrotra's direction with its length."""
-    dz, ds, _ = newton(-z * s)
-    reach, mu = min(1.0, _reach(z, dz), _reach(s, ds)), float(z @ s) / len(z)
-    ahead = max(0.0, float((z + reach * dz) @ (s + reach * ds)) / len(z))
-    # The second-order term holds for a whole step; weighted by the length it cannot make the iteration cycle.
-    dz, ds, dy = newton((ahead / mu) ** 3 * mu - z * s - reach**2 * dz * ds)
-    return dz, ds, dy, _length(z, s, dz, ds)
 
 
 def _length(z: FloatArray, s: FloatArray, dz: FloatArray, ds: FloatArray) -> float:

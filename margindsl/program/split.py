@@ -42,25 +42,19 @@ def parted(losses: Losses) -> Iterator[Part]:
     turned one: a loss of scalars alone is two falling parts.
     """
     for term, part in losses.slices():
-        for falls, loss, turn, chosen in _sides(term):
-            kept = np.flatnonzero(chosen)
-            if len(kept):
+        for side in (1.0, -1.0, 0.0):
+            kept = np.flatnonzero(np.sign(term.slopes) == side)
+            if not len(kept):
+                continue
+            whole = term.loss.precompose(-1.0) if side < 0 else term.loss
+            falling, rising = (whole, None) if whole.is_nonincreasing else whole.split()
+            found = [(True, falling, side or 1.0)]
+            if rising is not None:
+                found.append((False, rising, side) if side else (True, rising.precompose(-1.0), -1.0))
+            for falls, loss, turn in found:
                 yield Part(LossTerm(loss, term.points[kept], term.weights[kept], turn * term.slopes[kept],
                                     turn * term.shifts[kept], turn * term.coupling[kept]),
                            falls, part.start + kept, turn)
-
-
-def _sides(term: LossTerm) -> Iterator[tuple[bool, ConvexFunction, float, BoolArray]]:
-    """Yield (whether it falls, function, turn, rows) of the parts of a term."""
-    a = term.slopes
-    for turn, chosen in ((1.0, a > 0), (-1.0, a < 0), (0.0, a == 0)):
-        if not np.any(chosen):
-            continue
-        loss = term.loss.precompose(-1.0) if turn < 0 else term.loss
-        falling, rising = (loss, None) if loss.is_nonincreasing else loss.split()
-        yield True, falling, turn or 1.0, chosen
-        if rising is not None:
-            yield (False, rising, turn, chosen) if turn else (True, rising.precompose(-1.0), -1.0, chosen)
 
 
 def whole_duals(parts: Sequence[Part], u: FloatArray, rows: int) -> FloatArray:

@@ -65,11 +65,16 @@ class Safe(InductiveRelaxation):
 
     def run(self, run: Run) -> Outcome:
         run.current = known = labels_from_known(run)
+        program, k, codes = run.program, run.program.clusters, run.program.label_codes
         separators = self._representatives(self._separators(run, known), run)
-        unknown = unknown_points(run.program)
+        unknown = unknown_points(program)
         with run.stage("worst case"):
-            labels = self._safest(run, np.stack([fit.labels for fit in separators]), known, unknown)
-        return Outcome(run.stopped or Status.CONVERGED, answer=run.fit(labels))
+            slopes, shifts = gains(separators[:, unknown], known[unknown], k, self.caution)
+            table = shares(known, k)
+            table[unknown] = worst_case(slopes, shifts)
+            labels = program.labels.maximise(program.gains_of(codes[0] + table @ (codes[1:] - codes[0])))
+            worst = float(np.min(np.tensordot(slopes, shares(labels[unknown], k), 2) + shifts))
+        return Outcome(run.stopped or Status.CONVERGED, answer=run.fit(labels if worst >= 0 else known))
 
     def _separators(self, run: Run, known: IntArray) -> list[Answer]:
         """Alternate from random members of B, in a run of their own so that none becomes the answer."""
@@ -83,26 +88,15 @@ class Safe(InductiveRelaxation):
                 break
         return found
 
-    def _representatives(self, found: list[Answer], run: Run) -> list[Answer]:
-        """Return the separator of lowest objective in each of T groups of labellings."""
+    def _representatives(self, found: list[Answer], run: Run) -> IntArray:
+        """Return the labels of the separator of lowest objective in each of T groups of labellings."""
         from sklearn.cluster import KMeans
 
-        table = shares(np.stack([fit.labels for fit in found]), run.program.clusters)
-        table = table.reshape(len(found), -1)
+        labels = np.stack([fit.labels for fit in found])
+        table = shares(labels, run.program.clusters).reshape(len(found), -1)
         count = min(self.separators, len(np.unique(table, axis=0)))
         group = KMeans(count, n_init=1, random_state=int(run.rng.integers(2**31))).fit_predict(table)
-        return [min((found[i] for i in np.flatnonzero(group == g)), key=lambda fit: fit.value)
-                for g in np.unique(group)]
-
-    def _safest(self, run: Run, separators: IntArray, known: IntArray, unknown: np.ndarray) -> IntArray:
-        program, k = run.program, run.program.clusters
-        slopes, shifts = gains(separators[:, unknown], known[unknown], k, self.caution)
-        table = shares(known, k)
-        table[unknown] = worst_case(slopes, shifts)
-        codes = program.label_codes
-        labels = program.labels.maximise(program.gains_of(codes[0] + table @ (codes[1:] - codes[0])))
-        worst = float(np.min(np.tensordot(slopes, shares(labels[unknown], k), 2) + shifts))
-        return labels if worst >= 0 else known
+        return labels[[min(np.flatnonzero(group == g), key=lambda i: found[i].value) for g in np.unique(group)]]
 
 
 def shares(labels: IntArray, clusters: int) -> FloatArray:

@@ -98,10 +98,14 @@ class Compiled:
         after_failure = f"\nwhere it fails: {others}" if others else ""
         stages = stages_of(self.relaxation)
         after = stages[[stage.name for stage in stages].index("relax") + 1:]
+        presolved, program = "; ".join(step.describe() for step in self._steps()), self.presolved.program
+        if self.presolved.passes:
+            value = f"value = {program.scale:.6g} * program + {program.constant:.6g}"
+            presolved = "\n".join([f"{presolved}; solved with", *dump_losses(program.losses), value])
         return [
             ("language", self.printed["text"]),
             ("margin program", self.program.dump()),
-            *([("presolve", self._explain_presolve())] if self._steps() else []),
+            *([("presolve", presolved)] if self._steps() else []),
             ("relaxation", f"{self.relaxation.name}: {type(self.relaxation).summary}\n{self.relaxation!r}\n{note}\n"
                            f"bound: {type(self.relaxation).bound}"),
             ("standard form", dump_form(self.form)),
@@ -118,14 +122,6 @@ class Compiled:
 
     def _steps(self) -> tuple[Pass, ...]:
         return (*self.program.normal.passes, *self.presolved.passes)
-
-    def _explain_presolve(self) -> str:
-        program = self.presolved.program
-        text = "; ".join(step.describe() for step in self._steps())
-        if not self.presolved.passes:
-            return text
-        value = f"value = {program.scale:.6g} * program + {program.constant:.6g}"
-        return "\n".join([f"{text}; solved with", *dump_losses(program.losses), value])
 
     @property
     def cvxpy(self) -> Any:

@@ -23,7 +23,6 @@ from margindsl.language.margins import Hyperplane
 from margindsl.program.bounded_bias import moves_with_bias, sum_vanishes, summed
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.gauge import Gauge
-from margindsl.program.losses import LossTerm
 from margindsl.program.passes import NORMAL, Presolved, check_magnitudes
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray
@@ -118,7 +117,16 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
         features = _project_out(features, declaration.orthogonal)
     if declaration.manifolds:
         features = _manifold_metric(features, declaration.manifolds, ridge, declaration.planes)
-    gauge = None if declaration.gauge is None else _gauge(declaration, prepared.bases)
+    gauge = None
+    if declaration.gauge is not None:  # columns by blocks, weights as parts of the regulariser of its hyperplanes
+        (norms, p, c, e), columns, count = declaration.gauge, [], 0
+        for plane, base in zip(declaration.planes, prepared.bases):
+            block = next((np.asarray(norm.block(base)) + count for norm in norms if norm.hyperplane is plane), None)
+            columns.append(np.full(base.rank, -1) if block is None else block)
+            count += 0 if block is None else int(np.ptp(block)) + 1
+        columns += [] if rows is None or rows.matrix is None else [np.full(rows.matrix.shape[1], -1)]
+        own = p + c or e
+        gauge = Gauge(np.concatenate(columns), p / own, c / own, e / float(np.sqrt(own * ridge)))
     if rows is not None and rows.matrix is not None:
         features = stacked(features, rows.parents[features.n - rows.labels.n:], rows.turned, rows.matrix)
     outside = declaration.outside
@@ -134,22 +142,16 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
     decision, identities = _settle_decision(declaration.decision, program.features, program.free_bias)
     program = replace(program, decision=decision, identities=identities, normal=normal)
     check_magnitudes(program)
-    if program.clusters > 2:
-        _check_clusters(declaration, program)
+    # Of k clusters decision bounds are |Σ a f_p − Σ a f_q| ≤ l over all pairs (slides Eq. 18).
+    if program.clusters > 2 and any(not bound.is_symmetric for bound in decision):
+        raise RefusalError(
+            f"a bound on decision values of {program.clusters} clusters is one on their differences and has no sign; "
+            f"write abs(md.sum({declaration.hyperplane.name})) <= l")
+    if program.clusters > 2 and program.weight_bounds and program.free_bias and program.coding == "simplex":
+        raise RefusalError(
+            "of simplex-coded margins with a bias, decision bounds must be on the bias alone: declare one bound, or "
+            "several with weights in one proportion; or use bias='penalised', coding='crammer-singer', or md.sizes")
     return program
-
-
-def _gauge(declaration: Declaration, bases: tuple[FeatureOperator, ...]) -> Gauge:
-    """Return the gauge of a program: its columns by blocks, weights as parts of the regulariser of its hyperplanes."""
-    assert declaration.gauge is not None
-    (norms, p, c, e), rows, blocks, count = declaration.gauge, declaration.rows, [], 0
-    for plane, base in zip(declaration.planes, bases):
-        block = next((np.asarray(norm.block(base)) + count for norm in norms if norm.hyperplane is plane), None)
-        blocks.append(np.full(base.rank, -1) if block is None else block)
-        count += 0 if block is None else int(np.ptp(block)) + 1
-    blocks += [] if rows is None or rows.matrix is None else [np.full(rows.matrix.shape[1], -1)]
-    ridge = p + c or e
-    return Gauge(np.concatenate(blocks), p / ridge, c / ridge, e / float(np.sqrt(ridge * declaration.ridge)))
 
 
 def outline(declaration: Declaration, labels: LabelSet, text: str = "") -> MarginProgram:
@@ -188,19 +190,6 @@ def _limits(bound: DecisionBound) -> str:
     """Return a bound as a user would write it: of positive weights, without infinite limits."""
     low, high = (bound.lower, bound.upper) if bound.weights.sum() >= 0 else (-bound.upper, -bound.lower)
     return (f"{low:.6g} <= " if np.isfinite(low) else "") + "sum" + (f" <= {high:.6g}" if np.isfinite(high) else "")
-
-
-def _check_clusters(declaration: Declaration, program: MarginProgram) -> None:
-    """Check decision bounds of k clusters: |Σ a f_p − Σ a f_q| ≤ l over all pairs (slides Eq. 18)."""
-    plane, clusters = declaration.hyperplane, declaration.labels.clusters
-    if any(not bound.is_symmetric for bound in program.decision):
-        raise RefusalError(
-            f"a bound on decision values of {clusters} clusters is one on their differences and has no sign; write "
-            f"abs(md.sum({plane.name})) <= l")
-    if program.weight_bounds and program.free_bias and program.coding == "simplex":
-        raise RefusalError(
-            "of simplex-coded margins with a bias, decision bounds must be on the bias alone: declare one bound, or "
-            "several with weights in one proportion; or use bias='penalised', coding='crammer-singer', or md.sizes")
 
 
 def _project_out(features: FeatureOperator, solutions: tuple[Any, ...]) -> FeatureOperator:
@@ -305,7 +294,10 @@ def warn_if_trivial(program: MarginProgram) -> None:
     labels = (np.full(program.n, label) for label in range(program.clusters))
     if program.decision or not any(map(program.labels.contains, labels)) or _gains_nothing(program):
         return
-    warnings.warn(TRIVIAL, TrivialityWarning, stacklevel=_level_of_user())
+    frame, level = sys._getframe(), 1  # the warning belongs to the first frame outside the library
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "margindsl":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(TRIVIAL, TrivialityWarning, stacklevel=level)
 
 
 def _gains_nothing(program: MarginProgram) -> bool:
@@ -323,27 +315,14 @@ def _gains_nothing(program: MarginProgram) -> bool:
             term.coupling.any() or np.any(term.slopes * np.asarray(term.loss.derivative(term.shifts)) > 0.0)
             for term in terms):
         return False
-    even = all(_is_even(term, program.n) for term in terms)
-    return even and sum_vanishes(program.features, np.ones(program.n))
-
-
-def _is_even(term: LossTerm, n: int) -> bool:
-    """Return whether rows of one argument have equal weights over all points."""
-    rows = np.column_stack([term.slopes, term.shifts, term.coupling])
-    group = np.zeros(term.rows, dtype=int)
-    if not np.all(rows == rows[:1]):
-        group = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
-    for kind in range(int(group.max()) + 1):
-        own = group == kind
-        weights = np.bincount(term.points[own], weights=term.weights[own], minlength=n)
-        if float(np.ptp(weights)) > rounding(float(weights.max()), n):
-            return False
-    return True
-
-
-def _level_of_user() -> int:
-    """Return the stack level, seen from the caller, of the first frame outside the library: where a warning belongs."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "margindsl":
-        frame, level = frame.f_back, level + 1
-    return level
+    for term in terms:  # whether rows of one argument have equal weights over all points
+        rows = np.column_stack([term.slopes, term.shifts, term.coupling])
+        group = np.zeros(term.rows, dtype=int)
+        if not np.all(rows == rows[:1]):
+            group = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+        for kind in range(int(group.max()) + 1):
+            own = group == kind
+            weights = np.bincount(term.points[own], weights=term.weights[own], minlength=program.n)
+            if float(np.ptp(weights)) > rounding(float(weights.max()), program.n):
+                return False
+    return sum_vanishes(program.features, np.ones(program.n))

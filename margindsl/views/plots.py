@@ -163,9 +163,21 @@ def boundary(solution: Any, ax: Any = None, X: Any = None) -> None:
     points = _dense(views)
     middle, axes, names, is_whole = _plane(points, decide, known)
     shown = (points - middle) @ axes.T
-    near, decided = cKDTree(shown), np.zeros(0) if is_whole else decide(points)
-    empty = _regions(ax, solution.clusters, shown, lambda grid: decide(middle + grid @ axes) if is_whole else
-                     decided[near.query(grid, range(1, min(NEAR, len(points)) + 1))[1]].mean(axis=1))
+    # Where decision values are zero and ±1, or which of several is largest, and which nowhere is.
+    low, high = shown.min(axis=0), shown.max(axis=0)
+    room = 0.05 * np.where(high > low, high - low, 1.0)
+    u, v = np.meshgrid(*(np.linspace(a, b, GRID) for a, b in zip(low - room, high + room)))
+    grid, empty = np.column_stack([u.ravel(), v.ravel()]), set[int]()
+    values = decide(middle + grid @ axes) if is_whole else decide(points)[
+        cKDTree(shown).query(grid, range(1, min(NEAR, len(points)) + 1))[1]].mean(axis=1)
+    if values.shape[1] == 1:
+        ax.contour(u, v, values.reshape(u.shape), levels=[-1.0, 0.0, 1.0], colors=BESIDE,
+                   linestyles=["dotted", "solid", "dotted"], linewidths=[0.8, 1.4, 0.8])
+    else:
+        k, largest = solution.clusters, values.argmax(axis=1)
+        ax.contourf(u, v, largest.reshape(u.shape), levels=np.arange(k + 1) - 0.5,
+                    colors=list(np.resize(COLOURS, k)), alpha=0.15)
+        empty = set(range(k)) - set(largest.tolist())
     if not is_whole:
         names = f"{names[0]}\n(boundary: mean decision values of near points)", names[1]
     for pairs, style in zip(links, ("-", "--")):
@@ -234,22 +246,6 @@ def _plane(points: FloatArray, decide: Any, known: Any) -> tuple[FloatArray, Flo
         rest = centred - centred @ basis @ basis.T
         basis = np.hstack([basis, np.linalg.eigh(rest.T @ rest)[1][:, :-3:-1]])[:, :2]
     return middle, basis.T, names, whole
-
-
-def _regions(ax: Any, clusters: int, shown: FloatArray, decide: Callable[[FloatArray], FloatArray]) -> set[int]:
-    """Draw where decision values are zero and ±1, or which of several is largest; return those that nowhere are."""
-    low, high = shown.min(axis=0), shown.max(axis=0)
-    room = 0.05 * np.where(high > low, high - low, 1.0)
-    u, v = np.meshgrid(*(np.linspace(a, b, GRID) for a, b in zip(low - room, high + room)))
-    values = decide(np.column_stack([u.ravel(), v.ravel()]))
-    if values.shape[1] == 1:
-        ax.contour(u, v, values.reshape(u.shape), levels=[-1.0, 0.0, 1.0], colors=BESIDE,
-                   linestyles=["dotted", "solid", "dotted"], linewidths=[0.8, 1.4, 0.8])
-        return set()
-    largest = values.argmax(axis=1)
-    ax.contourf(u, v, largest.reshape(u.shape), levels=np.arange(clusters + 1) - 0.5,
-                colors=list(np.resize(COLOURS, clusters)), alpha=0.15)
-    return set(range(clusters)) - set(largest.tolist())
 
 
 @picture

@@ -47,9 +47,7 @@ class CPSPSession(EngineSession):
         if self.basis is None or self.basis.features is not form.features:
             self.points = []
             return (PreImages if self.solver.basis == "preimages" else Basis).empty(form.features)
-        if self.basis.size < min(cap, form.features.rank):
-            return self.basis
-        if self.basis.size == form.features.rank:
+        if self.basis.size < min(cap, form.features.rank) or self.basis.size == form.features.rank:
             return self.basis
         # A full basis has no room for other labels: the half that carried the last hyperplane stays.
         self.points = []

@@ -36,43 +36,35 @@ class ClusterLowering(Lowering[ClusterForm]):
         own = flat[everyone * k + form.labels]
         scalars = form.losses.scalars
         self.s = cp.Variable(scalars.count, name="s") if scalars.count else None
-        value, constraints = self._falling(form, own, flat)
-        rising, more = self._rising(form, own, flat)
+        value: Any = 0.0
+        risen: Any = 0.0
+        self.least: list[Any] = []
+        self.definition: Any = None
+        falling, rising, model = form.parts.falling, form.parts.rising, self.model
+        constraints: list[Any] = []
+        if falling.rows:
+            t, rows = cp.Variable(falling.rows, name="t"), falling.points
+            self.least = [t <= self._entered(falling, own[rows] - flat[rows * k + model.others[rows, j]])
+                          for j in range(model.width)]
+            value, more = _weighted(falling, t)
+            constraints += [*more, *self.least]
+        if rising.rows:
+            v, rows = cp.Variable(rising.rows, name="v"), rising.points
+            self.definition = v == self._entered(rising, own[rows] - flat[rows * k + model.runner[rows]])
+            risen, more = _weighted(rising, v)
+            constraints += [*more, self.definition]
         self.balance = [self._balance(form, outputs, bound, sign) for bound in form.decision for sign in (1.0, -1.0)]
-        constraints += [*more, *self.balance]
+        constraints += self.balance
         if self.s is not None:
             value = value + scalars.costs @ self.s
             nonneg = np.flatnonzero(scalars.nonneg)
             constraints += [self.s[nonneg] >= 0] if len(nonneg) else []
-        return cp.Problem(cp.Minimize(0.5 * cp.sum_squares(self.V) + value + rising), constraints)
+        return cp.Problem(cp.Minimize(0.5 * cp.sum_squares(self.V) + value + risen), constraints)
 
     def _entered(self, losses: Losses, values: Any) -> Any:
         """Return aγ + gᵀs of rows, of values of their points."""
         rows = cp.multiply(losses.slopes, values)
         return rows if self.s is None else rows + losses.coupling @ self.s
-
-    def _falling(self, form: ClusterForm, own: Any, flat: Any) -> tuple[Any, list[Any]]:
-        losses, model = form.parts.falling, self.model
-        self.least: list[Any] = []
-        if not losses.rows:
-            return 0.0, []
-        t = cp.Variable(losses.rows, name="t")
-        others = model.others[losses.points]
-        self.least = [t <= self._entered(losses, own[losses.points] - flat[
-            losses.points * form.clusters + others[:, j]]) for j in range(model.width)]
-        value, constraints = _weighted(losses, t)
-        return value, [*constraints, *self.least]
-
-    def _rising(self, form: ClusterForm, own: Any, flat: Any) -> tuple[Any, list[Any]]:
-        losses = form.parts.rising
-        self.definition: Any = None
-        if not losses.rows:
-            return 0.0, []
-        v, rows = cp.Variable(losses.rows, name="v"), losses.points
-        self.definition = v == self._entered(losses, own[rows] - flat[
-            rows * form.clusters + self.model.runner[rows]])
-        value, constraints = _weighted(losses, v)
-        return value, [*constraints, self.definition]
 
     @staticmethod
     def _balance(form: ClusterForm, outputs: Any, bound: Any, sign: float) -> Any:

@@ -68,14 +68,12 @@ class QuasiNewton:
                 return Descent(found.point if better else x, min(value, found.value), used, found.status)
             if found.gradient is None:  # no lower point within rounding
                 return Descent(x, value, used, Status.CONVERGED)
-            self._learn(found.point - x, found.gradient - gradient)
+            step, change = found.point - x, found.gradient - gradient
+            if _curves(step, change):
+                self.pairs.append((step, change))
             decrease, x, value, gradient = value - found.value, found.point, found.value, found.gradient
             if decrease <= tol * max(abs(value), 1e-100):
                 return Descent(x, value, used, Status.CONVERGED)
-
-    def _learn(self, step: FloatArray, change: FloatArray) -> None:
-        if _curves(step, change):
-            self.pairs.append((step, change))
 
     def _direction(self, gradient: FloatArray) -> FloatArray:
         """Return −H∇f by the two-loop recursion."""

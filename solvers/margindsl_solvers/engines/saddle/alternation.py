@@ -185,15 +185,6 @@ class AlternationRun(Course[Turn]):
         return {"mu": mu, "u": -model.weights * turn.x, "W": W, "scalars": np.asarray(turn.scalars)}
 
     def _advance(self) -> Status | None:
-        turn = self._turn(max(STILL * self.tol, 1e-12))
-        if turn is None:
-            return Status.UNBOUNDED
-        self.still = self.still + 1 if self.last - turn.primal <= STILL * self.tol * abs(turn.primal) else 0
-        self.last = min(self.last, turn.primal)
-        self.turn = self.certify(turn)
-        return None
-
-    def _turn(self, tol: float) -> Turn | None:
         """Solve at the masses held, from the duals and scalars of the last turn."""
         model, mu = self.model, np.where(self.mu > DEAD, self.mu, 0.0)
         active = np.flatnonzero(mu)
@@ -205,12 +196,16 @@ class AlternationRun(Course[Turn]):
             centre[rows.loss_rows] = self.best.x
             x[:rows.rank] = stacked.adjoint(model.losses.scatter(-model.weights * self.best.x))
             x[rows.rank:] = self.best.scalars
-        run = NewtonRun(rows, self.budget.replace(callback=None, tol=tol, max_iter=1000), x, centre,
-                        warm=2 * (self.best is not None), dense_limit=self.dense_limit)
+        budget = self.budget.replace(callback=None, tol=max(STILL * self.tol, 1e-12), max_iter=1000)
+        run = NewtonRun(rows, budget, x, centre, warm=2 * (self.best is not None), dense_limit=self.dense_limit)
         if run.run() is Status.UNBOUNDED or run.best is None:
-            return None
+            return Status.UNBOUNDED
         w, _, scalars = form.split(run.best.x)
-        return self._judge(mu, stacked.weights(w), scalars, run.best.slopes[rows.loss_rows], run.best.residual)
+        turn = self._judge(mu, stacked.weights(w), scalars, run.best.slopes[rows.loss_rows], run.best.residual)
+        self.still = self.still + 1 if self.last - turn.primal <= STILL * self.tol * abs(turn.primal) else 0
+        self.last = min(self.last, turn.primal)
+        self.turn = self.certify(turn)
+        return None
 
     def _judge(self, mu: FloatArray, W: FloatArray, scalars: FloatArray, x: FloatArray, residual: float) -> Turn:
         model, losses = self.model, self.model.losses

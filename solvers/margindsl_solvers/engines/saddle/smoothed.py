@@ -209,24 +209,9 @@ class SmoothedRun(SaddleCourse):
         return SHARE * gap / most if most > 0 and gap > 0 else 1.0
 
     def step(self) -> Status | None:
-        before = self.best.gap
+        before, iterate, model = self.best.gap, self.iterate, self.model
         self.iterations += 1
-        trial = self._ahead()
-        if trial is None:
-            self.width *= 2.0
-            trial = self._iterate(self.iterate.W, self.iterate.margins)
-        self.iterate = trial
-        cost = trial.exact - trial.soft
-        if cost > SHARE * before:
-            self.width *= max(math.sqrt(SHARE * before / cost), LEAST)
-            self.iterate = self._iterate(trial.W, trial.margins)
-        self.certify(self._judged())
-        self.failures = self.failures + 1 if self.best.gap > SLOW * before else 0
-        return Status.INACCURATE if self.failures >= FAILURES else None
-
-    def _ahead(self) -> Iterate | None:
-        """Return the place a proximal Newton step ahead, None where no length lowers the smoothed primal."""
-        iterate, model = self.iterate, self.model
+        # 1. a proximal Newton step
         lengths = norms(iterate.W)
         total = float(lengths.sum())
         mu = lengths / total if total > 0 else np.full(len(lengths), 1.0 / len(lengths))
@@ -238,7 +223,19 @@ class SmoothedRun(SaddleCourse):
         limit = min(max(INNER, PASSES * model.form.n // max(len(points), 1)), MOST)
         D = self._quadratic(points, share * curved[points]).minimise(
             iterate.W, (1.0 - EVEN) * mu + EVEN / len(mu), limit, self.budget, self.rng)
-        return self._along(D, model.margins(D))
+        trial = self._along(D, model.margins(D))
+        # 2. the width: more where no length lowers the smoothed primal, less where smoothing costs much
+        if trial is None:
+            self.width *= 2.0
+            trial = self._iterate(self.iterate.W, self.iterate.margins)
+        self.iterate = trial
+        cost = trial.exact - trial.soft
+        if cost > SHARE * before:
+            self.width *= max(math.sqrt(SHARE * before / cost), LEAST)
+            self.iterate = self._iterate(trial.W, trial.margins)
+        self.certify(self._judged())
+        self.failures = self.failures + 1 if self.best.gap > SLOW * before else 0
+        return Status.INACCURATE if self.failures >= FAILURES else None
 
     def _along(self, D: FloatArray, margins: FloatArray) -> Iterate | None:
         """Return the place the longest part of a step ahead that lowers the value as it should; None if there is none.
