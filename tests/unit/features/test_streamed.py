@@ -319,7 +319,8 @@ def test_predictions_of_a_dask_array_are_computed_when_it_is(kernel, clusters):
 @pytest.mark.parametrize("coding", ["binary", "simplex", "crammer-singer"])
 @pytest.mark.parametrize("kind", ["disk", "dask"])
 def test_labels_are_chosen_where_the_points_are_unless_sizes_ask_for_others(kind, coding, tmp_path):
-    points, clusters = on_disk(tmp_path) if kind == "disk" else da.from_array(X, chunks=(70, 3)), 2 + (coding != "binary")
+    points = on_disk(tmp_path) if kind == "disk" else da.from_array(X, chunks=(70, 3))
+    clusters = 2 if coding == "binary" else 3
     y = md.Labels(N, clusters)
     f = md.Hyperplane(points)
     margins = y * f if clusters == 2 else md.margin(y, f, coding=coding)
