@@ -235,7 +235,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         self.labels_, self.margins_ = cluster_codes(solution.labels, problem.labels.clusters), solution.margins
         self.held_ = solution.labels != Names(problem.labels.clusters).predicted(solution.decision)
         self._fences = Fences(seen, problem.labels.clusters, solution.decision, self._is_pairwise)
-        scores = self._fences.inside(seen, solution.decision)
+        scores = self._fences.placed(seen, solution.decision)
         self.outliers_ = np.isin(np.arange(n), solution.outliers) if len(solution.outliers) else scores < 0
         self.value_, self.bound_, self.gap_ = solution.value, solution.bound, solution.gap
         self.n_iter_ = max(1, len(solution.history))

@@ -36,15 +36,22 @@ class Fences:
                 scatter = scatter + ((rest**2).sum(axis=0) if wide else rest.T @ rest)
             ridge = RIDGE * float(np.sum(scatter if wide else np.diag(scatter))) / X.shape[1] or 1.0
             self.metric = 1.0 / (scatter + ridge) if wide else np.linalg.inv(scatter + ridge * np.eye(X.shape[1]))
-        found = self._measured(X, decision)[1]
+
+    def placed(self, X: Any, decision: FloatArray) -> FloatArray:
+        """Place the fences by the quartiles of points (n, d), and return how far these lie inside, as `inside` does."""
+        own, found = self._measured(X, decision)
+        clusters = len(self.names.values)
         self.low, self.width = np.zeros((2, clusters, found.shape[1]))
         for q in np.unique(own):
             self.low[q], high = np.quantile(found[own == q], (0.25, 0.75), axis=0)
             self.width[q] = high - self.low[q]
+        return self._inside(own, found)
 
     def inside(self, X: Any, decision: FloatArray) -> FloatArray:
         """Return how far points (m, d) lie inside both fences, in interquartile ranges."""
-        own, found = self._measured(X, decision)
+        return self._inside(*self._measured(X, decision))
+
+    def _inside(self, own: Any, found: FloatArray) -> FloatArray:
         width = np.where(self.width > 0, self.width, 1.0)
         return np.asarray(np.min((found - self.low[own]) / width[own] + BEYOND[: found.shape[1]], axis=1))
 

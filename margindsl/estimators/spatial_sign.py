@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from margindsl.errors import DeclarationError
-from margindsl.features.points import is_lazy, map_chunks, on_cpu
+from margindsl.features.points import is_lazy, map_chunks, on_cpu, row_blocks
 from margindsl.typing import FloatArray
 
 
@@ -117,14 +117,18 @@ class SpatialSign(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             straight = ~np.isfinite(self.scale_)[X.indices]
             bent.data = np.where(straight, X.data, own * np.tanh(X.data / own)).astype(X.dtype)
             return bent
-        moved = X - self.location_
-        return np.where(np.isfinite(self.scale_), scale * np.tanh(moved / scale), moved) - self.centre_
+        bent = np.empty(X.shape)
+        for block in row_blocks(*X.shape):
+            moved = X[block] - self.location_
+            bent[block] = np.where(np.isfinite(self.scale_), scale * np.tanh(moved / scale), moved) - self.centre_
+        return bent
 
     def _view(self, X: Any) -> Any:
         bent = self._bend(X)
         lengths = np.hypot(_norms(bent), self.length_)
         shrunk = 1.0 / np.where(lengths > 0, lengths, 1.0)
-        return (csr_array(diags_array(shrunk) @ bent) if issparse(X) else bent * shrunk[:, None]).astype(X.dtype)
+        seen = csr_array(diags_array(shrunk) @ bent) if issparse(X) else np.multiply(bent, shrunk[:, None], out=bent)
+        return seen.astype(X.dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -133,4 +137,6 @@ class SpatialSign(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
 
 def _norms(points: Any) -> FloatArray:
-    return np.sqrt(np.asarray((points.multiply(points) if issparse(points) else points**2).sum(axis=1), dtype=float))
+    if issparse(points):
+        return np.sqrt(np.asarray(points.multiply(points).sum(axis=1), dtype=float))
+    return np.sqrt(np.einsum("ij,ij->i", points, points))
