@@ -123,7 +123,10 @@ class JointNodes(NodeBounds):
         if answer.get("u") is None or losses.scalars.count:
             return np.zeros(self.lift.losses.rows)
         u, own = project_duals(losses, np.asarray(answer["u"], dtype=float)), self.lift.losses
-        rows = u if own.rows == losses.rows > self.program.n else losses.scatter(u)[own.points]  # where none are merged
+        if own.rows == losses.rows > self.program.n:  # none are merged, but some may be of ρ(−x) and minus the argument
+            rows = np.divide(u * losses.slopes, own.slopes, out=1.0 * u, where=own.slopes != 0)
+        else:
+            rows = losses.scatter(u)[own.points]
         return np.where(self.signs(z)[own.points] != 0, rows, 0.0)
 
     def form(self, z: IntArray, inner: FloatArray) -> LiftForm:
@@ -138,13 +141,14 @@ class JointNodes(NodeBounds):
         """
         form, d = self.contraction(z)[0], np.zeros(self.contraction(z)[0].count)
         eta = np.zeros(len(form.decision))
-        if tau is not None and not form.free_bias:
+        if tau is not None:
             eta[:] = [abs(float(t)) / bound.reach if bound.reach else 0.0 for t, bound in zip(
                 np.ravel(tau), self.program.decision) if np.isfinite(bound.reach)]
         if form.reference is not None:
-            H = form.features.adjoint(self.signs(z) * form.losses.scatter(inner))
-            P = np.eye(len(H)) + (form.sigma.T * eta) @ form.sigma if eta.any() else None
-            d[form.reference] = H @ (H if P is None else np.linalg.solve(P, H))
+            own = self.signs(z) * form.losses.scatter(inner)
+            H = np.append(form.features.adjoint(own), own.sum())[:form.order]  # of a free bias, which has no norm, too
+            P = np.diag(np.arange(form.order) < form.features.rank) + (form.sigma.T * eta) @ form.sigma
+            d[form.reference] = H @ (np.linalg.pinv(P, hermitian=True) @ H if eta.any() else H)
         return {"u": inner, "d": d, "eta": eta, "inner": inner}
 
     def repaired(self, z: IntArray, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:

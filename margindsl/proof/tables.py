@@ -114,7 +114,8 @@ def _lowest(left: FloatArray, right: FloatArray, A: FloatArray, B: FloatArray) -
 
 
 def tangents(tables: dict[str, Any], u: FloatArray, q: FloatArray) -> FloatArray:
-    """Return slopes in [−1, 0] of tangents of the logistic terms where h(t) + ut + ½qt² is least, for every dual point.
+    """Return slopes in [−1, 0] of tangents of the logistic terms that prove the most of min h(t) + ut + ½qt², for every
+    dual point: those where that is least, unless falling squares make it low in two places.
 
     Shapes: `u` (P, m), `q` (P, m).
 
@@ -126,20 +127,29 @@ def tangents(tables: dict[str, Any], u: FloatArray, q: FloatArray) -> FloatArray
     positions, where = np.unique(at, return_inverse=True)
     used = np.isin(tables["cell"], positions)
     own = np.searchsorted(positions, tables["cell"][used])
-    right, A, B, anchor = (tables[name][used] for name in ("right", "A", "B", "anchor"))
+    left, right, A, B, C, anchor = (tables[name][used] for name in ("left", "right", "A", "B", "C", "anchor"))
     start, order = np.searchsorted(own, np.arange(len(positions))), np.argsort(where, kind="stable")
     last = np.append(start[1:], len(own)) - 1
     first = np.searchsorted(where[order], np.arange(len(positions)))
     u, q = u[:, positions], np.broadcast_to(q, u.shape)[:, positions]
-    low, high = np.full(u.shape, -FURTHEST), np.full(u.shape, FURTHEST)
-    with np.errstate(over="ignore"):
-        for _ in range(STEPS):
+    low, high, most = np.full(u.shape, -FURTHEST), np.full(u.shape, FURTHEST), np.sinh(FURTHEST)
+    half, ends = q[:, own] / 2, np.clip([left, right], -most, most)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        for _ in range(STEPS):  # the more the tangents at t prove the nearer t is to where they and the rest are least
             t = np.sinh(low / 2 + high / 2)
             v = -1 / (1 + np.exp(a * t[:, where] + d))
-            cell = np.minimum(start + np.add.reduceat(t[:, own] > right, start, axis=1), last)
             linear = np.add.reduceat((c * a * v)[:, order], first, axis=1)
-            slope = 2 * A[cell] * (t - anchor[cell]) + q * t + B[cell] + u + linear
-            low, high = np.where(slope > 0, low, low / 2 + high / 2), np.where(slope > 0, low / 2 + high / 2, high)
+            tilt = (u + linear)[:, own]
+            lowest = np.where(A + half > 0, np.clip((2 * A * anchor - B - tilt) / (2 * (A + half)), *ends), ends[0])
+            best, there = np.full(tilt.shape, np.inf), np.zeros(tilt.shape)
+            for x in (np.broadcast_to(ends[0], tilt.shape), np.broadcast_to(ends[1], tilt.shape), lowest):
+                value = (A * (x - anchor) + B) * (x - anchor) + (half * x + tilt) * x + C
+                best, there = np.where(value < best, value, best), np.where(value < best, x, there)
+            least = np.minimum.reduceat(best, start, axis=1)[:, own]
+            x = np.minimum.reduceat(np.where(best <= least, there, np.inf), start, axis=1)
+            low, high = np.where(x > t, low / 2 + high / 2, low), np.where(x > t, high, low / 2 + high / 2)
+    cell = np.minimum(start + np.add.reduceat(t[:, own] > right, start, axis=1), last)
+    slope = 2 * A[cell] * (t - anchor[cell]) + q * t + B[cell] + u + linear
     # Where nothing but the tangents curves, their slopes must cancel u to the last digit: the most curved gives way.
     loose = (2 * A[cell] + q == 0) & (np.abs(slope) <= 2.0**-30 * (np.abs(B[cell]) + np.abs(u) + np.abs(linear)))
     weight = c * np.abs(a) * (-v * (1 + v) + 1e-300)

@@ -199,7 +199,7 @@ def _message(solution: Any, judged: Any) -> Any:
         state = Status.OPTIMAL if closed else Status.CONVERGED if state is Status.OPTIMAL else state
         estimate = max(solution.estimate, judged.bound)  # NaN stays
         return dataclasses.replace(judged, state=state, estimate=estimate)
-    sentence = (f"rounding leaves of the bound {solution.bound:.6g} a proof of {judged.bound:.6g}"
+    sentence = (f"of the bound {solution.bound:.6g} the independent check proves {judged.bound:.6g}"
             if np.isfinite(judged.bound) else f"the proof of the bound {solution.bound:.6g} does not hold")
     state = Status.INACCURATE if state in (Status.OPTIMAL, Status.CONVERGED) else state
     return dataclasses.replace(

@@ -66,6 +66,16 @@ def test_bounds_of_absorbed_labels_against_enumeration(name: str, limit: float |
 
 
 @pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
+@pytest.mark.parametrize("name", ["logistic, hinge", "logistic, two sides"])
+@pytest.mark.parametrize("limit, n", [(None, 5), (3.0, 4), (3.0, 5)])
+def test_a_tree_whose_leaves_are_labellings_is_as_tight_as_their_duals(name: str, limit: float | None, n: int) -> None:
+    problem = declared(LOSSES[name], limit, n)
+    found = problem.solve(md.Exact(method="branching"), random_state=0)
+    assert found.state is Status.OPTIMAL and found.verify()
+    assert found.value == pytest.approx(problem.solve(md.Exact(method="enumeration")).value, rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
 @pytest.mark.parametrize("low, high", [(-3.0, 3.0), (0.5, 2.0)])
 def test_a_tree_with_a_boxed_bias_is_proved_and_a_higher_bound_is_not(low: float, high: float) -> None:
     X = np.random.default_rng(5).normal(size=(24, 2)) + np.where(np.arange(24) < 12, -1.0, 1.0)[:, None]
