@@ -224,16 +224,19 @@ class MarginProgram:
         return replace(self, losses=self.losses.rescaled(factor))
 
     def objective(self, labels: IntArray, w: FloatArray, bias: FloatArray | float = 0.0,
-                  scalars: FloatArray | None = None) -> float:
+                  scalars: FloatArray | None = None, decision: FloatArray | None = None) -> float:
         """Return the user's objective at labels (n,), w (q r,), bias (q,) and shared scalars (S,)."""
-        return self.to_user(self.value_at(labels, w, bias, scalars))
+        return self.to_user(self.value_at(labels, w, bias, scalars, decision))
 
     def value_at(self, labels: IntArray, w: FloatArray, bias: FloatArray | float = 0.0,
-                 scalars: FloatArray | None = None) -> float:
-        """Return the normalised objective at labels (n,), w (q r,), bias (q,) and scalars (S,)."""
-        if (form := self.fix_labels(labels)).is_summed:
+                 scalars: FloatArray | None = None, decision: FloatArray | None = None) -> float:
+        """Return the normalised objective at labels (n,), w (q r,), bias (q,), scalars (S,) and, if known, decision
+        values (n, k).
+        """
+        form = self.fix_labels(labels)
+        if decision is None and form.is_summed:
             return form.summed(w, bias)[0]
-        decision = form.outputs(w, bias)
+        decision = form.outputs(w, bias) if decision is None else decision
         value = self.losses.with_labels(2.0 * labels - 1).value(self.margins(labels, decision), scalars)
         return form.regulariser(w, bias) + value
 

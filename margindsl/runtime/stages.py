@@ -142,6 +142,7 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     """Return the answer that was found as a solution: in the user's units and names, its bound and status judged."""
     program, solved, fit = presolved.declared, run.program, found.answer
     assert fit is not None  # the last stage fits
+    fit = replace(fit, found=fit.decision)  # found once, where points are streamed
     form = solved.fix_labels(fit.labels)
 
     # 1. A proof that the labels contradict is withdrawn: in the units of the solve, where nothing large was added.
@@ -154,7 +155,8 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
 
     # 2. Back through the passes.
     answer = presolved.undo(replace(fit, certificate=certificate))
-    value = program.objective(fit.labels, answer.w, answer.bias, answer.scalars)
+    held = fit.decision if run.program.features.is_streamed else None  # else the value is found anew
+    value = program.objective(fit.labels, answer.w, answer.bias, answer.scalars, held)
 
     # 3. The bound is the stronger one of what was proved and of what the losses prove alone.
     least = None if relaxation.bound == "none" else least_proof(program)
@@ -196,6 +198,7 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     features, weights = mapped(declared.features, declared.weights(answer.w))
     bias = read(program.codes @ program.normal.undo(answer).bias) if declared.free_bias else np.zeros(())
     rows, decision = getattr(program.source, "rows", None), read(answer.decision)
+    fit, answer = replace(fit, found=None), replace(answer, found=None)
     own = slice(0, program.n if rows is None else rows.labels.n)  # what lies beyond the points is not the user's
     beyond = decision[own.stop:].copy()  # not a view, which would hold the rest
     if rows is not None and rows.blocks:  # of points over all hyperplanes

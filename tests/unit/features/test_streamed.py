@@ -20,11 +20,12 @@ from margindsl.errors import DeclarationError
 from margindsl.estimators import MarginClusterer
 from margindsl.features import BlockFeatures, build
 from margindsl.features import factor as factor_module
-from margindsl.features.dask import _balanced
+from margindsl.features.dask import DaskFeatures, _balanced
 from margindsl.features.derived import AffineFeatures
 from margindsl.features.points import check_points, release
 from margindsl.host.clock import Budget, Cancelled
 from margindsl.host.frozen import frozen
+from margindsl.runtime import compiled
 
 RNG = np.random.default_rng(11)
 N, D = 240, 5
@@ -335,3 +336,11 @@ def test_labels_are_chosen_where_the_points_are_unless_sizes_ask_for_others(kind
             chosen.append(program.chosen(w, bias))
             assert chosen[-1] is None or np.array_equal(chosen[-1], best)
     assert all(labels is not None for labels in chosen[:4]) and any(labels is None for labels in chosen[4:])
+
+
+def test_what_is_found_is_told_by_one_pass_since_no_time_may_be_left_for_more(monkeypatch):
+    passes, inside, own, told = [], [], DaskFeatures._computed, compiled.solution_of
+    monkeypatch.setattr(DaskFeatures, "_computed", lambda self, *given: passes.extend(inside) or own(self, *given))
+    monkeypatch.setattr(compiled, "solution_of", lambda *given: (inside.append(1), told(*given), inside.clear())[1])
+    model = MarginClusterer(kernel="linear", random_state=0).fit(da.from_array(X, chunks=(70, D)))
+    assert model.solution_.status == "converged" and len(passes) == 1
