@@ -39,8 +39,8 @@ def maximise(labels: Constraints, gain: FloatArray) -> IntArray:
     if len(labels.apart):
         nodes, edges = labels.apart_blocks
         z[nodes] = assign_linked(masked[nodes], edges)
-    if all(bound.holds(bound.sums(z)) for bound in labels.sides):
-        return z
+        if all(bound.holds(bound.sums(z)) for bound in labels.sides):
+            return z
     z, price, is_exact = _transport(labels, masked)
     broken = z[labels.apart[:, 0]] == z[labels.apart[:, 1]]
     if is_exact and not broken.any():

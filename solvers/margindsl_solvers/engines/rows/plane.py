@@ -34,8 +34,8 @@ def approach(form: FixedLabelForm, budget: Budget, start: RawSolution | None) ->
     margins nor slopes of the points leave the blocks. Without a free bias the slopes c ρ' are a dual point, whose gap
     is half of the squared gradient: once it is small enough the form is solved.
     """
-    (w, bias), term, free = (np.ravel(np.asarray(start.get(name, ()) if start else (), dtype=float))
-                             for name in ("w", "bias")), form.losses.terms[0], form.free_bias
+    term, free = form.losses.terms[0], form.free_bias
+    w, bias = (np.ravel(np.asarray(start.get(name, ()) if start else (), dtype=float)) for name in ("w", "bias"))
     x = form.packed(w if w.shape == (form.size_of_w,) else np.zeros(form.size_of_w),
                     bias if bias.shape == (form.width,) else 0.0)
     began, ridge, t = time.monotonic(), form.packed(np.ones(form.size_of_w), 0.0), 1.0
