@@ -222,10 +222,11 @@ def _gathered(client: Any, futures: list[Any]) -> list[Any]:
     left = remaining()
 
     async def gathering() -> list[Any]:  # waiting first, then gathering, is one more hop: 10 ms of 20
-        return list(await client.gather(futures, asynchronous=True))
+        return list(await client.gather(futures, errors="skip", asynchronous=True))  # raising, it warns of what is cut
 
     try:
-        return list(client.sync(gathering, callback_timeout=None if math.isinf(left) else max(left, 0.0)))
+        found = list(client.sync(gathering, callback_timeout=None if math.isinf(left) else max(left, 0.0)))
+        return found if len(found) == len(futures) else [future.result() for future in futures]  # raises what failed
     except TimeoutError:
         raise Cancelled from None
     finally:
