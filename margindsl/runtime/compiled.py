@@ -277,8 +277,9 @@ class Compiled:
             if run is None or run.best is None:
                 raise
             # There is no time for the proof: what is in hand is the answer, also where a busy machine let the allowance
-            # pass.
-            with suppress(Cancelled), Budget.within(0.0).limit(1.0):
+            # pass. To tell it takes one pass over streamed points, however long that is.
+            last = Budget() if run.program.features.is_streamed else Budget.within(0.0)
+            with suppress(Cancelled), last.limit(1.0):
                 return self.answered(run, Outcome(run.ended_by(end), answer=run.best))
             raise
 
