@@ -270,7 +270,7 @@ class Run:
             w, bias = within_bounds(form, w, bias)
         norm, found = form.regulariser(w, bias), cast(Any, partial(form.outputs, w, bias))
         if form.is_summed:
-            value = form.summed(w, bias)[0]
+            value = form.summed(form.packed(w, bias))[0]
         else:
             found = form.outputs(w, bias)
             value = norm + form.losses.value(form.margins(found), scalars)

@@ -21,6 +21,7 @@ from margindsl.estimators.models import AUTO, bounding, cluster_codes, known_lab
 from margindsl.estimators.spatial_sign import SpatialSign
 from margindsl.features.points import is_lazy
 from margindsl.labelset import Names
+from margindsl.runtime.options import SolveOptions
 from margindsl.selection.stability import MOST
 from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray, PictureName
 
@@ -70,7 +71,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
     tol : float
         Relative accuracy of the fits; over 60 data sets labels of 1e-3 and of 1e-4 had the same mean index.
     time_limit : float or None
-        Seconds; the best labelling so far is returned.
+        Seconds of the fit, the view among them; the best labelling so far is returned.
     warm_start : bool or (n,) array
         Labels to begin with, of any names; True takes those of the last fit, if it had as many points.
     verbose : int, bool or None
@@ -173,6 +174,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         if y is not None and not is_lazy(y) and np.asarray(y).ndim > 1:
             raise DeclarationError(f"fit(X, y): y is ignored, and given with shape {np.asarray(y).shape}; links go to "
                                    "must_link= and cannot_link=")
+        clock = SolveOptions(time_limit=self.time_limit).budget()
         given, X = X, self._read(X, ensure_min_samples=2)
         points = PointNames(given, X.shape[0], names)
         must_link, cannot_link = points.links(must_link, "must_link"), points.links(cannot_link, "cannot_link")
@@ -224,8 +226,9 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
                                                *known_labels(problem.labels, codes))
             method = bounding(problem) if self.optimise and self.relaxation is None else self.relaxation
             solution = problem.solve(
-                relaxation=method, solver=self.solver, tol=self.tol, time_limit=self.time_limit,
-                warm_start=self._start(n), verbose=self.verbose, random_state=generator(self.random_state))
+                relaxation=method, solver=self.solver, tol=self.tol, warm_start=self._start(n),
+                time_limit=None if self.time_limit is None else max(clock.remaining, 1e-3),
+                verbose=self.verbose, random_state=generator(self.random_state))
         except InfeasibleError as error:
             if self.balance is None or free:
                 raise

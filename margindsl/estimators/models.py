@@ -79,7 +79,8 @@ def mean_length(X: Any, kernel: Any = "linear") -> float:
     drawn = np.sort(np.random.default_rng(0).choice(n, min(n, MEASURED), replace=False))
     given = isinstance(kernel, Precomputed)
     part = Precomputed(np.asarray(kernel.K)[np.ix_(drawn, drawn)], repair=kernel.repair) if given else kernel
-    return build(None if given else X[drawn], part).trace / len(drawn) or 1.0
+    points = None if given else X[drawn].compute() if is_lazy(X) else X[drawn]
+    return build(points, part).trace / len(drawn) or 1.0
 
 
 def bounding(problem: md.Problem) -> Relaxation:

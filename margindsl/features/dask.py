@@ -20,7 +20,6 @@ from margindsl.features.blocks import HELD
 from margindsl.features.dense import DenseFeatures
 from margindsl.features.maps import LinearMap, PointMap
 from margindsl.features.operator import FeatureOperator, Index, as_index, assembled, cut, total
-from margindsl.features.points import check_points
 from margindsl.host.clock import Cancelled, check, remaining
 from margindsl.host.threads import small_work_threads
 from margindsl.typing import FloatArray
@@ -61,15 +60,14 @@ class DaskFeatures(FeatureOperator):
 
     @classmethod
     def from_points(cls, X: Any, centre: bool = True) -> DaskFeatures:
-        """Build linear features from a Dask array, subtracting the column means if asked.
+        """Build linear features from a Dask array that was checked, subtracting the column means if asked.
 
         Shapes: `X` (n, d).
         """
-        points = check_points(X)
-        n, d = points.shape
-        mean = np.asarray(points.sum(axis=0, dtype=np.float64).compute()) / n if centre else None
-        label = f"linear, {d} columns, in {len(points.chunks[0])} Dask chunks ({points.dtype})"
-        return cls(points, LinearMap(d, mean), d, label + (", centred" if centre else ""))
+        n, d = X.shape
+        mean = np.asarray(X.sum(axis=0, dtype=np.float64).compute()) / n if centre else None
+        label = f"linear, {d} columns, in {len(X.chunks[0])} Dask chunks ({X.dtype})"
+        return cls(X, LinearMap(d, mean), d, label + (", centred" if centre else ""))
 
     @property
     def dtype(self) -> np.dtype[Any]:

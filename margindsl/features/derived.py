@@ -198,6 +198,13 @@ class AffineFeatures(DerivedFeatures):
             return super().row_norms()
         return np.asarray(self.base.row_norms() * self.factor**2 + (self.constant or 0.0) ** 2)
 
+    @cached_property
+    def spread(self) -> tuple[float, float]:
+        if not self._is_scaling:
+            return super().spread
+        median, greatest = self.base.spread
+        return median * abs(self.factor), greatest * abs(self.factor)
+
     @frozen_property
     def trace(self) -> float:
         return self.base.trace * self.factor**2 if self._is_scaling else float(self.row_norms().sum())

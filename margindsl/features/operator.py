@@ -21,6 +21,7 @@ Index: TypeAlias = Any  # slice, integer array or boolean mask over points
 GRAM_LIMIT = 20_000
 ARRAY_LIMIT = 2**28
 SYMMETRIC = 64  # columns from which half a product is worth the roots of the weights
+DUST = 1e-14  # lengths this small beside the greatest are what rounding leaves of zero
 
 
 class FeatureOperator(ABC):
@@ -193,6 +194,15 @@ class FeatureOperator(ABC):
         sizes = np.abs(weights)
         found = np.asarray(self.fold(_magnitudes, sizes)) if self.n else np.zeros(self.rank)
         return found if self.offset is None else found + sizes.sum() * np.abs(self.offset)
+
+    @cached_property
+    def spread(self) -> tuple[float, float]:
+        """Return the median and the greatest length of the points that are not zero, found once; zeros without any."""
+        squares = np.asarray(self.row_norms())
+        vars(self).setdefault("trace", float(squares.sum()))
+        found = np.sqrt(squares)
+        found = found[found > DUST * np.max(found, initial=0.0)]
+        return (float(np.median(found)), float(found.max())) if len(found) else (0.0, 0.0)
 
     @cached_property
     def trace(self) -> float:

@@ -189,6 +189,10 @@ class Budget:
         now = time.monotonic()
         return self.replace(deadline=min(self.deadline, now + fraction * (self.deadline - now)))
 
+    def sparing(self, seconds: float) -> Budget:
+        """Return a copy that ends so many seconds before, but not in the first half of the time left."""
+        return self.replace(deadline=max(self.deadline - seconds, self.share(0.5).deadline))
+
     def finishing(self, part: float) -> Budget:
         """Return a budget without callback for what is done after the stop, up to a part of the allowance."""
         return self.replace(deadline=self.stop + part * self.allowance, callback=None, request=Request())

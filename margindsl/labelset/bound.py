@@ -213,6 +213,8 @@ def force_components(bound: LinearBound, pinned: IntArray) -> IntArray:
 
 def intersect(bounds: list[LinearBound]) -> list[LinearBound]:
     """Join bounds whose weights are multiples of one another, but for rounding where they carry some."""
+    if len(bounds) < 2:
+        return bounds
     joined: dict[tuple[bool, bytes, int], tuple[LinearBound, float]] = {}
     for position, bound in enumerate(bounds):
         turn = float(np.sign(bound.omega[np.argmax(bound.omega != 0)])) or 1.0

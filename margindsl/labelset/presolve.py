@@ -16,6 +16,7 @@ from margindsl.labelset.existence import refuse_empty
 from margindsl.labelset.forcing import force_clusters, forced, tighten_sizes
 from margindsl.labelset.labelset import LabelSet
 from margindsl.labelset.names import Names, read_count
+from margindsl.typing import IntArray
 
 
 def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None, known: Any = None,
@@ -109,13 +110,22 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
     return labels
 
 
+def _is_roomy(labels: LabelSet, bounds: list[LinearBound], at_least: IntArray, at_most: IntArray) -> bool:
+    """Return whether sizes and sums alone are limited, and leave room for any component anywhere: none is forced."""
+    if len(labels.cannot) or labels.parts or labels.barred is not None or not labels.free.all():
+        return False
+    largest, weights = int(labels.size.max()), [np.abs(bound.omega) for bound in bounds]
+    return bool(np.all(at_most >= largest) and np.all(at_least <= labels.n - largest) and all(
+        2 * w.max() <= w.sum() + min(bound.upper, -bound.lower) for bound, w in zip(bounds, weights)))
+
+
 def _settle(labels: LabelSet) -> LabelSet:
     """Tighten limits and pin forced components until nothing moves."""
     asked = (labels.at_least > 0).any() or (labels.at_most < labels.n).any()
     limits = tighten_sizes(labels) if asked else (labels.at_least, labels.at_most)
     signs = labels.signs(labels.pinned)
     bounds = [tighten(bound, signs, labels.size) for bound in labels.bounds]
-    while True:
+    while not _is_roomy(labels, bounds, *limits):
         check()
         pinned = force_clusters(labels, forced(labels, bounds, labels.pinned), *limits)
         if np.array_equal(labels.pinned, pinned):

@@ -75,6 +75,11 @@ class LabelledForm(Form):
         beta = np.broadcast_to(bias, self.width)[: self.border]
         return np.concatenate([w, beta, np.zeros(self.losses.scalars.count) if scalars is None else scalars])
 
+    def packed(self, w: FloatArray, bias: FloatArray | float) -> FloatArray:
+        """Return the columns of V one after another, below each its entry of a free bias."""
+        V = self.unpack(w)
+        return np.ravel((np.vstack([V, np.broadcast_to(bias, self.width)]) if self.free_bias else V).T)
+
     def plane(self, answer: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Return the bias β (q,) and the shared scalars of an answer."""
         bias = np.broadcast_to(np.asarray(answer.get("bias", 0.0), dtype=float), self.width)
@@ -116,8 +121,11 @@ class LabelledForm(Form):
         """Return whether points are streamed and value and slope are sums over them: one smooth loss a point."""
         return False
 
-    def summed(self, w: FloatArray, bias: FloatArray | float = 0.0) -> tuple[float, FloatArray]:
-        """Return the objective of a form that `is_summed` and its `packed` gradient: one pass."""
+    def summed(self, x: FloatArray, bends: bool = False) -> Any:
+        """Return the objective of a form that `is_summed` at a `packed` x, gradient, and where it `bends` the Hessian.
+
+        It takes one pass; the last sums are kept, since who judges an answer asks for them again.
+        """
         raise NotImplementedError
 
     def duals(self, answer: Mapping[str, FloatArray]) -> FloatArray | None:
@@ -212,21 +220,21 @@ class FixedLabelForm(LabelledForm):
         return bool(alone and self.features.is_streamed and losses.is_smooth and losses.is_identity
                     and len(losses.terms) == 1 and not losses.scalars.count)
 
-    def packed(self, w: FloatArray, bias: FloatArray | float) -> FloatArray:
-        """Return the columns of V one after another, below each its entry of a free bias."""
-        V = self.unpack(w)
-        return np.ravel((np.vstack([V, np.broadcast_to(bias, self.width)]) if self.free_bias else V).T)
-
     @cached_property
     def bordered(self) -> CodedRows:
         """Return the features c(y_i) ⊗ φ_i, with a one below φ_i where a bias is free, of `packed` vectors."""
         features = AffineFeatures(self.features, constant=1.0) if self.free_bias else self.features
         return CodedRows(features, self.labels, self.codes)
 
-    def summed(self, w: FloatArray, bias: FloatArray | float = 0.0) -> tuple[float, FloatArray]:
-        term, x = self.losses.terms[0], self.packed(w, bias)
-        value, gradient = self.bordered.fold(partial(_value_and_gradient, term.loss, x), term.weights, term.shifts)
-        return value + 0.5 * float(w @ w), gradient + self.packed(w, 0.0)
+    def summed(self, x: FloatArray, bends: bool = False) -> Any:
+        kept, found = vars(self).get("_summed", (None, ()))
+        if kept != x.tobytes() or len(found) < 2 + bends:
+            term, ridge = self.losses.terms[0], self.packed(np.ones(self.size_of_w), 0.0)
+            value, *slopes = self.bordered.fold(partial(_summed, term.loss, x, bends), term.weights, term.shifts)
+            of_norm = 0.5 * float(x @ (ridge * x)), ridge * x, np.diag(ridge)
+            found = tuple(a + b for a, b in zip((value, *slopes), of_norm))
+            vars(self)["_summed"] = x.tobytes(), found
+        return found[:2 + bends]
 
     def duals(self, answer: Mapping[str, FloatArray]) -> FloatArray:
         """Return the dual numbers (m,) of an answer, −c ρ'(v) at the hyperplane of one without."""
@@ -254,7 +262,7 @@ class FixedLabelForm(LabelledForm):
 
     def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
         if answer.get("u") is None:  # the duals −c ρ'(v) at the hyperplane, whose gap is half of a squared gradient
-            value, gradient = self.summed(answer["w"])
+            value, gradient = self.summed(self.packed(answer["w"], 0.0))
             return value - 0.5 * float(gradient @ gradient), value
         least = -np.inf if self.outside is not None else self.dual_objective(answer["u"], answer.get("tau"))
         return (least,
@@ -311,8 +319,17 @@ class FixedLabelForm(LabelledForm):
         return terms if tau is None else np.vstack([terms, -self.bound_rows[1] * tau[:, None]])
 
 
-def _value_and_gradient(loss: Any, x: FloatArray, rows: FloatArray, weights: FloatArray,
-                        shifts: FloatArray) -> tuple[float, Any]:
+def _summed(loss: Any, x: FloatArray, bends: bool, rows: FloatArray, weights: FloatArray,
+            shifts: FloatArray) -> tuple[Any, ...]:
     """Return the part of one block of features."""
-    values, slopes = loss.value_and_derivative(rows @ x + shifts)
-    return float(weights @ values), (weights * slopes) @ rows
+    margins = rows @ x + shifts
+    values, slopes = loss.value_and_derivative(margins)
+    value, gradient = float(weights @ values), (weights * slopes) @ rows
+    if not bends:
+        return value, gradient
+    curved = weights * np.maximum(loss.curvature(margins), 0.0)
+    held = np.flatnonzero(curved)
+    if 2 * len(held) < len(rows) or not rows.flags.writeable:
+        rows, curved = rows[held], curved[held]
+    rows *= np.sqrt(curved)[:, None]  # in place, and half a product
+    return value, gradient, rows.T @ rows

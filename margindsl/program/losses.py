@@ -303,7 +303,8 @@ class Losses:
     @cached_property
     def at_zero(self) -> tuple[float, float]:
         """Return Σ c |ρ| and the slope Σ_r c_r |a_r| max|∂ρ_r(d_r)| at margins and scalars zero, found once."""
-        return self.size(np.zeros(self.n)), float(np.sum(np.abs(self.slopes) * self.steepness(self.shifts)))
+        v = self.shifts
+        return float(np.sum(np.abs(self.row_losses(v)))), float(np.sum(np.abs(self.slopes) * self.steepness(v)))
 
     def steepness(self, v: FloatArray) -> FloatArray:
         """Return the (m,) greatest c_r |g| of subgradients g of ρ_r at v_r."""
@@ -388,7 +389,8 @@ class Losses:
         """Return c_r times what a function of the loss and the arguments of its rows gives."""
         out = np.empty(len(v))
         for term, own, rows in self._blocks:
-            out[rows] = function(term.loss, v[rows])
+            part = v[rows]
+            out[rows] = function(term.loss, part if any(part.strides) else part[:1])  # many times the same number
             out[rows] *= term.weights[own]
         return out
 

@@ -21,13 +21,6 @@ from margindsl.typing import FloatArray, IntArray
 ALIKE = 1e8  # greatest ratio of two lengths of points, or of two loss weights
 BALANCED = 1e10  # greatest ratio, either way, of the loss of one point to the regulariser
 NEAR = 16.0  # a median length of the points within this factor of one is left alone
-DUST = 1e-14  # lengths this small beside the greatest are what rounding leaves of zero
-
-
-def lengths(features: FeatureOperator) -> FloatArray:
-    """Return the lengths of the points that are not zero."""
-    found = np.sqrt(np.asarray(features.row_norms()))
-    return found[found > DUST * np.max(found, initial=0.0)]
 
 
 def check_magnitudes(program: MarginProgram) -> None:
@@ -37,11 +30,10 @@ def check_magnitudes(program: MarginProgram) -> None:
     ------
     DeclarationError
     """
-    points, losses = lengths(program.features), program.losses
-    length = float(np.median(points)) if len(points) else 0.0
-    if len(points) and points.max() > ALIKE * length:
+    (length, longest), losses = program.features.spread, program.losses
+    if longest > ALIKE * length:
         raise DeclarationError(
-            f"the longest point (length {points.max():.1e}) is {points.max() / length:.1e} times as long as half of "
+            f"the longest point (length {longest:.1e}) is {longest / length:.1e} times as long as half of "
             f"the points, expected at most {ALIKE:g} times; leave outliers out, or standardise the columns")
     level, slope = losses.at_zero
     if np.isfinite(level) and level > BALANCED * slope > 0:
@@ -116,8 +108,7 @@ class Units(Pass):
 
     @classmethod
     def of(cls, program: MarginProgram) -> Units | None:
-        points = lengths(program.features)
-        length = float(np.median(points)) if len(points) else 1.0
+        length = program.features.spread[0] or 1.0
         return None if 1.0 / NEAR <= length <= NEAR else cls(float(2.0 ** np.round(np.log2(length))))
 
     def apply(self, program: MarginProgram) -> tuple[MarginProgram, Undo]:

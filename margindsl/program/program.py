@@ -235,7 +235,7 @@ class MarginProgram:
         """
         form = self.fix_labels(labels)
         if decision is None and form.is_summed:
-            return form.summed(w, bias)[0]
+            return form.summed(form.packed(w, bias))[0]
         decision = form.outputs(w, bias) if decision is None else decision
         value = self.losses.with_labels(2.0 * labels - 1).value(self.margins(labels, decision), scalars)
         return form.regulariser(w, bias) + value

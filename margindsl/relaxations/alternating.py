@@ -91,10 +91,10 @@ class Alternating(LocalRelaxation):
             if raw.has_answer:
                 found = {name: raw[name] for name in ("w", "bias", "scalars")}
                 fit = run.adopt(form, whole(replace(raw, status=Status.TIME_LIMIT, variables=found)))
-                labels = best_labels(run, fit)
+                labels = fit.labels if run.stopped else best_labels(run, fit)
         accuracy = run.budget.tol if fit else max(run.budget.tol, ROUGH)  # rough fits move most labels as exact ones do
         least = run.budget.tol if run.budget.tol > DEFAULT_TOL else 1e-10  # fall of the value below which rounds end
-        for iteration in range(self.rounds):
+        for iteration in range(0 if fit is not None and run.stopped else self.rounds):
             run.current = labels
             form = run.program.fix_labels(labels)
             raw = run.solve(form, fit.raw if fit else None, accuracy)

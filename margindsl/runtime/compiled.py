@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
@@ -194,6 +196,8 @@ class Compiled:
         failed, with their words. Where nothing is lower than the warm start, that is the answer.
         """
         budget, best = watch.budget, None
+        if self.program.features.is_streamed:  # to tell an answer takes passes, about as long as to compile
+            budget = budget.sparing(time.monotonic() - budget.start)
         watch.shown.title = f"{self.relaxation.name} with {self.solver.name}"
         failed: dict[str, str] = {}  # how solvers failed, by name
         seconds = dict(self.seconds)  # of all solvers
@@ -253,8 +257,10 @@ class Compiled:
         try:
             run = begin(self, solver, earlier, options, budget, seconds)
             for stage in stages_of(self.relaxation):
+                # What begins on streamed points comes to an answer: passes end, and loops ask between them.
+                part = math.inf if run.best is None and run.program.features.is_streamed else stage.part
                 try:
-                    with run.stage(stage.name), run.budget.limit(stage.part):
+                    with run.stage(stage.name), run.budget.limit(part):
                         found = stage.apply(run, self.relaxation, found)
                     if not stage.is_last:
                         run.tell(stage.name)

@@ -146,7 +146,8 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     form = solved.fix_labels(fit.labels)
 
     # 1. A proof that the labels contradict is withdrawn: in the units of the solve, where nothing large was added.
-    certificate, (size, noise) = found.certificate, solved.size(fit)
+    certificate, proves = found.certificate, relaxation.bound != "none"
+    size, noise = solved.size(fit) if proves else (0.0, 0.0)
     noise += EPS * form.negligible  # of a value that is zero exactly
     if certificate is not None:
         reached = solved.value_at(fit.labels, fit.w, fit.bias, fit.scalars)
@@ -159,14 +160,14 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     value = program.objective(fit.labels, answer.w, answer.bias, answer.scalars, held)
 
     # 3. The bound is the stronger one of what was proved and of what the losses prove alone.
-    least = None if relaxation.bound == "none" else least_proof(program)
+    least = least_proof(program) if proves else None
     proof = strongest(answer.certificate, least)
     bound = -np.inf if proof is None else min(program.to_user(proof.bound), value)
     value = bound if value - bound <= solved.scale * noise else value  # a gap of rounding alone is none
     estimate = min(solved.to_user(found.estimate), value)  # NaN stays
     judge, source, w = program, program.source, program.weights(answer.w)
     if getattr(source, "capped", None) is not None and not source.rows.priced and (
-            relaxation.bound != "none" and bound < value):
+            proves and bound < value):
         basis = Basis(source.capped, w, answer.scalars, run.budget.tol)
         other, capped, lowest = of_capped(run, basis.program(), value)
         if capped is not None and other.to_user(capped.bound) > bound:

@@ -68,7 +68,7 @@ class Newton(RowsSolver):
         """Solve a fixed-label form."""
         if form.is_summed and form.size_of_w <= self.dense_limit:
             start = approach(form, budget, start)
-            if start.status is Status.OPTIMAL:
+            if not form.free_bias and start.status is not Status.INACCURATE:
                 return start
         rows = PlaneRows(form)
         refusal = rows.refusal()

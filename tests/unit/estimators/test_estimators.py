@@ -88,6 +88,18 @@ def test_a_view_bends_far_values_and_far_points(container):
     assert np.allclose(straight / np.linalg.norm(straight), moved / np.linalg.norm(moved))
 
 
+def test_a_view_of_a_dask_array_is_that_of_its_rows_and_a_limit_leaves_the_clusters_of_a_sample():
+    da, rng = pytest.importorskip("dask.array"), np.random.default_rng(0)
+    truth = rng.integers(0, 2, 30_000)
+    X = rng.exponential(size=(30_000, 12)) + 4.0 * truth[:, None]
+    chunks = da.from_array(X, chunks=(4_000, 12))
+    assert SpatialSign().fit(chunks).measures() == SpatialSign().fit(X).measures()
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        model = MarginClusterer(time_limit=1e-3, random_state=0).fit(chunks)
+    same = np.mean(model.labels_ == truth)
+    assert max(same, 1 - same) > 0.95  # not any labels that the sizes allow
+
+
 @pytest.mark.parametrize("size, least", [({"min_size": 0.3}, [18] * 3), ({"min_size": 19}, [19] * 3),
                                          ({"min_size": [5, 30, 5]}, [5, 30, 5]), ({"max_size": [25, 0.3, 60]}, None)])
 def test_sizes_are_points_or_fractions_of_all_or_of_each(blobs, size, least):

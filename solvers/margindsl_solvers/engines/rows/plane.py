@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dposv
 from scipy.sparse.linalg import LinearOperator, cg
 
-from margindsl.calculus import ConvexFunction
 from margindsl.calculus.accuracy import EPS
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.host.clock import check
@@ -34,49 +30,33 @@ def approach(form: FixedLabelForm, budget: Budget, start: RawSolution | None) ->
     margins nor slopes of the points leave the blocks. Without a free bias the slopes c ρ' are a dual point, whose gap
     is half of the squared gradient: once it is small enough the form is solved.
     """
-    term, free = form.losses.terms[0], form.free_bias
+    free = form.free_bias
     w, bias = (np.ravel(np.asarray(start.get(name, ()) if start else (), dtype=float)) for name in ("w", "bias"))
     x = form.packed(w if w.shape == (form.size_of_w,) else np.zeros(form.size_of_w),
                     bias if bias.shape == (form.width,) else 0.0)
-    began, ridge, t = time.monotonic(), form.packed(np.ones(form.size_of_w), 0.0), 1.0
-
-    def expand(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        value, gradient, hessian = form.bordered.fold(partial(_block, term.loss, x), term.weights, term.shifts)
-        return value + 0.5 * float(x @ (ridge * x)), gradient + ridge * x, hessian + np.diag(ridge)
-
-    found, step, passes, error, fall = expand(x), None, 1, math.inf, 0.0
-    while passes < MOST and not budget.expired:
+    began, t = time.monotonic(), 1.0
+    found, step, passes, fall = form.summed(x, True), None, 1, 0.0
+    while True:
+        error = 0.5 * float(found[1] @ found[1]) / max(abs(found[0]), form.negligible, TINY)
+        if error <= budget.tol or passes == MOST or budget.expired:
+            break
         if step is None:
-            error = 0.5 * float(found[1] @ found[1]) / max(abs(found[0]), form.negligible, TINY)
-            if error <= budget.tol:
-                break
             step, t = -solve_positive(found[2], found[1]), 1.0
             fall = -float(found[1] @ step)
             if not np.isfinite(fall):  # nothing bends where a bias runs away from every loss
                 break
-        there, passes = expand(x + t * step), passes + 1
+        there, passes = form.summed(x + t * step, True), passes + 1
         if there[0] <= found[0] - ARMIJO * t * fall:
             x, found, step = x + t * step, there, None
         elif not (t := t * SHORTER) > EPS:  # what is left is rounding
             break
-    status, table = Status.OPTIMAL if error <= budget.tol and not free else Status.INACCURATE, x.reshape(form.width, -1)
+    table, status = x.reshape(form.width, -1), Status.INTERRUPTED if budget.interrupted else Status.TIME_LIMIT
+    if error <= budget.tol or not budget.expired:
+        status = Status.OPTIMAL if error <= budget.tol and not free else Status.INACCURATE
     return RawSolution(status, {
         "w": table[:, :form.features.rank].ravel(), "bias": table[:, -1] if free else np.zeros(form.width),
         "scalars": np.zeros(0), "tau": np.zeros(0)}, WORDS[status].format(error=error, count=passes, counted="passes"),
         found[0], passes, {"solve": time.monotonic() - began})
-
-
-def _block(loss: ConvexFunction, x: FloatArray, rows: FloatArray, weights: FloatArray,
-           shifts: FloatArray) -> tuple[float, Any, Any]:
-    """Return the part of one block of features."""
-    margins = rows @ x + shifts
-    values, slopes = loss.value_and_derivative(margins)
-    bends = weights * np.maximum(loss.curvature(margins), 0.0)
-    gradient, held = (weights * slopes) @ rows, np.flatnonzero(bends)
-    if 2 * len(held) < len(rows) or not rows.flags.writeable:
-        rows, bends = rows[held], bends[held]
-    rows *= np.sqrt(bends)[:, None]  # in place, and half a product
-    return float(weights @ values), gradient, rows.T @ rows
 
 
 class PlaneRows(Rows):
