@@ -199,10 +199,10 @@ class AffineFeatures(DerivedFeatures):
         return np.asarray(self.base.row_norms() * self.factor**2 + (self.constant or 0.0) ** 2)
 
     @cached_property
-    def spread(self) -> tuple[float, float]:
+    def typical_lengths(self) -> tuple[float, float]:
         if not self._is_scaling:
-            return super().spread
-        median, greatest = self.base.spread
+            return super().typical_lengths
+        median, greatest = self.base.typical_lengths
         return median * abs(self.factor), greatest * abs(self.factor)
 
     @frozen_property

@@ -196,7 +196,7 @@ class FeatureOperator(ABC):
         return found if self.offset is None else found + sizes.sum() * np.abs(self.offset)
 
     @cached_property
-    def spread(self) -> tuple[float, float]:
+    def typical_lengths(self) -> tuple[float, float]:
         """Return the median and the greatest length of the points that are not zero, found once; zeros without any."""
         squares = np.asarray(self.row_norms())
         vars(self).setdefault("trace", float(squares.sum()))

@@ -30,7 +30,7 @@ def check_magnitudes(program: MarginProgram) -> None:
     ------
     DeclarationError
     """
-    (length, longest), losses = program.features.spread, program.losses
+    (length, longest), losses = program.features.typical_lengths, program.losses
     if longest > ALIKE * length:
         raise DeclarationError(
             f"the longest point (length {longest:.1e}) is {longest / length:.1e} times as long as half of "
@@ -108,7 +108,7 @@ class Units(Pass):
 
     @classmethod
     def of(cls, program: MarginProgram) -> Units | None:
-        length = program.features.spread[0] or 1.0
+        length = program.features.typical_lengths[0] or 1.0
         return None if 1.0 / NEAR <= length <= NEAR else cls(float(2.0 ** np.round(np.log2(length))))
 
     def apply(self, program: MarginProgram) -> tuple[MarginProgram, Undo]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import margindsl as md
@@ -10,25 +11,31 @@ from margindsl.recipes.recipe import recipe
 
 
 @recipe(method="Xu et al. 2005", declares="hinge, label balance", weight="C", label_share="balance")
-def mmc(X: Any, *, C: float | md.Parameter = 10.0, balance: float = 0.03, kernel: Any = "linear") -> md.Problem:
+def mmc(X: Any, clusters: int = 2, *, C: float | md.Parameter = 10.0, balance: float = 0.03,
+        kernel: Any = "linear") -> md.Problem:
     """Declare maximum margin clustering over the label matrix.
 
     min over y ∈ {−1, +1}^n, w of ½‖w‖² + C/n Σ_i (1 − y_i f_i)₊, |eᵀy| ≤ β, f_i = ⟨w, φ(x_i)⟩ (Eq. 2 of the slides
     without a bias), with yyᵀ relaxed to M ⪰ 0, diag M = e, and eᵀMe ≤ β², which implies the paper's |Me| ≤ βe.
-    A free bias would make the relaxation trivial, so that features are centred, as in the paper.
+    A free bias would make the relaxation trivial, so that features are centred, as in the paper. Of k clusters margins
+    are simplex-coded, ⟨c(y_i), Vᵀφ_i⟩, and sizes lie within balance · n/k of n/k; M holds the products of the codes.
 
     Parameters
     ----------
     X : (n, d) array, sparse matrix or anything `md.Hyperplane` takes
+    clusters : int
+        The number k of clusters.
     C : float or Parameter
         Weight C > 0 of the mean loss.
     balance : float
-        β = balance · n, but never below what parity allows.
+        β = balance · n, but never below what whole sizes allow.
     kernel : str, kernel or callable
 
     References
     ----------
     L. Xu, J. Neufeld, B. Larson, D. Schuurmans (2005). Maximum margin clustering. NIPS 17.
+    L. Xu, D. Schuurmans (2005). Unsupervised and semi-supervised multi-class support vector machines. AAAI: k clusters,
+    with Crammer-Singer margins.
     C. Zhang, B. Zhao (2008). Efficient maximum margin clustering (slides), Eq. 2.
 
     Examples
@@ -40,6 +47,9 @@ def mmc(X: Any, *, C: float | md.Parameter = 10.0, balance: float = 0.03, kernel
     """
     check_fraction("mmc", "balance", balance)
     f = md.Hyperplane(X, kernel=kernel)
-    y = md.Labels(f.n)
-    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + C * md.mean(md.hinge(y * f))),
-                      [abs(md.sum(y)) <= max(balance * f.n, f.n % 2)], relaxation="sdp")
+    y, share = md.Labels(f.n, clusters=clusters), f.n / clusters
+    least = min(math.ceil((1 - balance) * share - 1e-9), math.floor(share))
+    most = max(math.floor((1 + balance) * share + 1e-9), math.ceil(share))
+    margins = md.margin(y, f, coding="simplex")
+    return md.Problem(md.Minimize(md.sq_norm(f) / 2 + C * md.mean(md.hinge(margins))),
+                      [md.sizes(y, at_least=least, at_most=most)], relaxation="sdp")

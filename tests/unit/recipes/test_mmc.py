@@ -39,6 +39,16 @@ def test_mmc_has_the_value_of_the_published_program():
     assert solution.bound <= solution.estimate * (1 + 1e-6) and solution.verify()
 
 
+def test_mmc_of_three_clusters_keeps_their_sizes_and_is_bounded():
+    rng = np.random.default_rng(2)
+    centres = np.array([[3.0, 0.0], [-2.0, 2.5], [-2.0, -2.5]])
+    truth = np.arange(16) % 3
+    problem = md.recipes.mmc(centres[truth] + rng.normal(size=(16, 2)) / 2, 3, balance=0.1)
+    found, best = problem.solve(random_state=0), problem.solve("exact")
+    assert found.cluster_sizes in {(6, 5, 5), (5, 6, 5), (5, 5, 6)} and found.verify()
+    assert found.bound <= best.value * (1 + 1e-7) and found.value == pytest.approx(best.value, rel=1e-4)
+
+
 def test_the_label_hull_is_tighter_than_the_label_matrix():
     X, _ = points(seed=3)
     Z = np.column_stack([X - X.mean(axis=0), np.ones(12)])
