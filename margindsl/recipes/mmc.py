@@ -47,7 +47,8 @@ def mmc(X: Any, clusters: int = 2, *, C: float | md.Parameter = 10.0, balance: f
     """
     check_fraction("mmc", "balance", balance)
     f = md.Hyperplane(X, kernel=kernel)
-    y, share = md.Labels(f.n, clusters=clusters), f.n / clusters
+    y = md.Labels(f.n, clusters=clusters)
+    share = f.n / min(y.clusters, f.n)  # more clusters than points are refused by what follows
     least = min(math.ceil((1 - balance) * share - 1e-9), math.floor(share))
     most = max(math.floor((1 + balance) * share + 1e-9), math.ceil(share))
     margins = md.margin(y, f, coding="simplex")
