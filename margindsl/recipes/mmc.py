@@ -10,7 +10,7 @@ from margindsl.recipes.known import check_fraction
 from margindsl.recipes.recipe import recipe
 
 
-@recipe(method="Xu et al. 2005", declares="hinge, label balance", weight="C", label_share="balance")
+@recipe(method="Xu et al. 2005", declares="hinge, label balance, k clusters", weight="C", label_share="balance")
 def mmc(X: Any, clusters: int = 2, *, C: float | md.Parameter = 10.0, balance: float = 0.03,
         kernel: Any = "linear") -> md.Problem:
     """Declare maximum margin clustering over the label matrix.
@@ -49,8 +49,9 @@ def mmc(X: Any, clusters: int = 2, *, C: float | md.Parameter = 10.0, balance: f
     f = md.Hyperplane(X, kernel=kernel)
     y = md.Labels(f.n, clusters=clusters)
     share = f.n / min(y.clusters, f.n)  # more clusters than points are refused by what follows
-    least = min(math.ceil((1 - balance) * share - 1e-9), math.floor(share))
-    most = max(math.floor((1 + balance) * share + 1e-9), math.ceil(share))
+    slack = share * min(balance, f.n)
+    least = min(math.ceil(round(share - slack, 9)), math.floor(share))
+    most = max(math.floor(round(share + slack, 9)), math.ceil(share))
     margins = md.margin(y, f, coding="simplex")
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + C * md.mean(md.hinge(margins))),
                       [md.sizes(y, at_least=least, at_most=most)], relaxation="sdp")
