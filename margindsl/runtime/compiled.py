@@ -257,8 +257,9 @@ class Compiled:
         try:
             run = begin(self, solver, earlier, options, budget, seconds)
             for stage in stages_of(self.relaxation):
-                # What begins on streamed points comes to an answer: passes end, and loops ask between them.
-                part = math.inf if run.best is None and run.program.features.is_streamed else stage.part
+                # A descent over streamed points comes to an answer: its passes end, and it asks between them.
+                first = run.best is None and run.program.features.is_streamed and self.relaxation.bound == "none"
+                part = math.inf if first else stage.part
                 try:
                     with run.stage(stage.name), run.budget.limit(part):
                         found = stage.apply(run, self.relaxation, found)

@@ -36,8 +36,7 @@ def test_a_bound_on_nothing_beside_another_leaves_the_proof(relaxation, first):
     lambda g: (0.1 - 1.03 * g) ** 2,
     lambda g: md.odm(g / 3, 0.2, 0.3),
     lambda g: abs(0.7 * g) + 0.1 * abs(0.3 * g)])
-@pytest.mark.parametrize("weight", [1.0, 1e-4, 1e4])
-@pytest.mark.parametrize("size", [1.0, 1e-2, 1e2])
+@pytest.mark.parametrize("weight, size", [(1.0, 1.0), (1e-4, 1e-2), (1e-4, 1e2), (1e4, 1e-2), (1e4, 1e2)])
 def test_what_is_nowhere_negative_has_a_bound_of_at_least_zero(relaxation, loss, weight, size):
     solution = solved(loss, relaxation, weight=weight, points=size * X)
     assert 0 <= solution.bound <= solution.value and solution.verify()
