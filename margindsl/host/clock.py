@@ -198,8 +198,8 @@ class Budget:
         return self.replace(deadline=self.stop + part * self.allowance, callback=None, request=Request())
 
     @contextmanager
-    def limit(self, part: float) -> Iterator[None]:
-        """Let `check` raise inside once a part of the allowance after the stop is used up."""
+    def limit(self, part: float | Callable[[], float]) -> Iterator[None]:
+        """Let `check` raise inside once a part of the allowance after the stop, or what it is then, is used up."""
         token = _limit.set((self, part))
         try:
             yield
@@ -207,7 +207,7 @@ class Budget:
             _limit.reset(token)
 
 
-_limit: ContextVar[tuple[Budget, float] | None] = ContextVar("limit", default=None)
+_limit: ContextVar[tuple[Budget, float | Callable[[], float]] | None] = ContextVar("limit", default=None)
 
 
 def remaining() -> float:
@@ -217,6 +217,7 @@ def remaining() -> float:
         return math.inf
     budget, part = scope
     stop = budget.stop
+    part = part() if callable(part) else part
     return math.inf if stop == math.inf else stop + part * budget.allowance - time.monotonic()
 
 

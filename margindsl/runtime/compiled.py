@@ -256,12 +256,12 @@ class Compiled:
         run, found = None, Outcome(Status.CONVERGED)
         try:
             run = begin(self, solver, earlier, options, budget, seconds)
+            # A descent over streamed points comes to a first answer, however long its passes are.
+            patient = run.program.features.is_streamed and self.relaxation.bound == "none"
             for stage in stages_of(self.relaxation):
-                # A descent over streamed points comes to an answer: its passes end, and it asks between them.
-                first = run.best is None and run.program.features.is_streamed and self.relaxation.bound == "none"
-                part = math.inf if first else stage.part
+                part = partial(lambda run, part: math.inf if run.best is None else part, run, stage.part)
                 try:
-                    with run.stage(stage.name), run.budget.limit(part):
+                    with run.stage(stage.name), run.budget.limit(part if patient else stage.part):
                         found = stage.apply(run, self.relaxation, found)
                     if not stage.is_last:
                         run.tell(stage.name)
