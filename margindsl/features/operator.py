@@ -199,7 +199,7 @@ class FeatureOperator(ABC):
     def typical_lengths(self) -> tuple[float, float]:
         """Return the median and the greatest length of the points that are not zero, found once; zeros without any."""
         squares = np.asarray(self.row_norms())
-        vars(self).setdefault("trace", float(squares.sum()))
+        vars(self).setdefault("trace", float(squares.sum()))  # of the same pass
         found = np.sqrt(squares)
         found = found[found > DUST * np.max(found, initial=0.0)]
         return (float(np.median(found)), float(found.max())) if len(found) else (0.0, 0.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
@@ -197,7 +196,7 @@ class Compiled:
         """
         budget, best = watch.budget, None
         if self.program.features.is_streamed:  # to tell an answer takes passes, about as long as to compile
-            budget = budget.sparing(time.monotonic() - budget.start)
+            budget = budget.sparing(sum(self.seconds.values()))
         watch.shown.title = f"{self.relaxation.name} with {self.solver.name}"
         failed: dict[str, str] = {}  # how solvers failed, by name
         seconds = dict(self.seconds)  # of all solvers
