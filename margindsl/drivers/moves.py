@@ -1,15 +1,14 @@
-"""Moves of a local search: components alone and in groups, whole blocks, two clusters merged and one split."""
+"""Moves of a local search: components alone and in groups, two clusters merged and one split."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeAlias
 
 import numpy as np
-from scipy.linalg import eigh, solve_triangular
+from scipy.linalg import solve_triangular
 
-from margindsl.drivers.alternation import best_labels
 from margindsl.drivers.means import k_means
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
@@ -28,10 +27,6 @@ SHORT_LIST = 60  # moves that are estimated at least
 ROUNDING = 1e-12  # relative to the trace of a Hessian
 BLOCK = 4_000_000  # entries of coded features held at once
 Estimated: TypeAlias = tuple[float, tuple[int, ...]]  # change of the value, which moves together
-DIRECTIONS = 4  # leading directions along which the hyperplane is tilted for block moves
-SHARES = (0.01, 0.03, 0.1, 0.25)  # of the components: sizes of blocks at the boundary
-GROUPS = 6  # sub-clusters whose labels are turned over together
-LENGTHS = (0.3, 0.6, 1.0)  # of the Newton step after a block move
 ROUNDS = 10  # of k-means
 FEW = 4  # candidates fitted where a Newton step finds none lower; with 1 and 2 one of twelve problems ended 11 % above
 
@@ -222,74 +217,6 @@ def _groups(run: Run, fit: Answer, moves: Moves, tries: int) -> list[Estimated]:
         if labels.holds(changed):
             found.append((total, tuple(int(m) for m in group)))
     return found
-
-
-def block_moves(run: Run, fit: Answer, keep: int) -> list[IntArray]:
-    """Return the `keep` most promising labellings of B, of two clusters, that differ from a fit in whole blocks.
-
-    A block is what the exact linear oracle changes when the decision values are shifted (all components in a
-    window at the boundary), when the hyperplane is tilted along a direction in which the features vary, or
-    when a sub-cluster is turned over, alone or against one of the other side. The oracle keeps links, known
-    labels and balance; blocks are ranked by `newton_values`.
-    """
-    program, features, losses = run.program, run.program.features, run.program.losses
-    arguments = losses.arguments(program.margins(fit.labels, fit.decision), fit.scalars)
-    hessian = regular_hessian(features, losses.smoothed_curvature(arguments, SMOOTHING))
-    f, signs = fit.decision[:, 1], program.label_codes[fit.labels, 0]
-    shifted = [f - np.sign(side[0]) * np.quantile(np.abs(side), share)  # so that a share near the boundary changes sign
-               for side in (f[f > 0], f[f < 0]) if len(side) for share in SHARES]
-    # Tilts are orthogonal in the metric H of the fit: where decision values vary most at the least second-order cost.
-    root = np.linalg.cholesky(hessian)
-    whitened = np.linalg.solve(root, np.linalg.solve(root, features.gram()).T)
-    count = min(DIRECTIONS, features.rank)
-    top = eigh((whitened + whitened.T) / 2, subset_by_index=(features.rank - count, features.rank - 1))[1]
-    profiles = features.apply(np.linalg.solve(root.T, top))
-    sizes = np.mean(np.abs(profiles), axis=0)
-    alike = np.mean(np.abs(f)) * (profiles[:, sizes > 0] / sizes[sizes > 0])
-    tilted = [f + sign * length * profile for profile in alike.T for sign in (-1.0, 1.0) for length in (0.5, 1.5)]
-    found = [best_labels(run, replace(fit, found=program.gains_of(decision[:, None])))
-             for decision in [*shifted, *tilted]]
-    # One sub-cluster is turned over, or two of opposite sides; the rest is kept.
-    groups = k_means(features, min(GROUPS, program.n), run.rng, ROUNDS - 1).argmax(axis=1)
-    kept, sides = signs * (np.abs(f) + 1e-3 * np.mean(np.abs(f))), np.bincount(groups, weights=signs)
-    pairs = [(g, h) for g in np.flatnonzero(sides > 0) for h in np.flatnonzero(sides < 0)]
-    for turned in [*((g,) for g in np.unique(groups)), *pairs]:
-        gain = np.where(np.isin(groups, turned), -kept, kept)
-        found.append(program.labels.maximise(program.gains_of(gain[:, None])))
-    now = labelling_key(run, fit.labels)
-    found = [labels for labels in distinct(found) if labelling_key(run, labels) != now]
-    if not found:
-        return []
-    values = newton_values(run, fit, np.stack(found, axis=1), hessian)
-    # Sizes of moves in turn, by octaves, the largest first: small blocks nearly always look best and fall back.
-    moved = np.array([np.sum(labels != fit.labels) for labels in found])
-    octave = np.log2(np.maximum(moved, 1)).astype(int)
-    ranks = np.empty(len(values), dtype=int)
-    for size in np.unique(octave):
-        inside = np.flatnonzero(octave == size)
-        ranks[inside[np.argsort(values[inside], kind="stable")]] = np.arange(len(inside))
-    return [found[k] for k in np.lexsort((-octave, ranks))[:keep]]
-
-
-def newton_values(run: Run, fit: Answer, Y: IntArray, hessian: FloatArray) -> FloatArray:
-    """Return (m,) values ½‖w‖² + Σ c ρ of labellings (n, m), at the best of a few lengths of a Newton step.
-
-    The steps start from the fitted hyperplane and share its Hessian. Bias and shared scalars stay where they
-    are, so that without bounds on decision values every number is at least the optimum of its labelling.
-    """
-    program, losses = run.program, run.program.losses
-    Y = program.label_codes[Y, 0]
-    margins = Y * fit.decision[:, 1:]
-    slopes = np.stack([losses.scatter(losses.derivative(losses.arguments(column, fit.scalars)))
-                       for column in margins.T], axis=1)
-    steps = -np.linalg.solve(hessian, fit.w[:, None] + program.features.adjoint(Y * slopes))
-    changes = Y * program.features.apply(steps)
-    best = np.full(Y.shape[1], np.inf)
-    for length in (0.0, *LENGTHS):
-        w = fit.w[:, None] + length * steps
-        loss = [losses.value(column, fit.scalars) for column in (margins + length * changes).T]
-        best = np.minimum(best, 0.5 * np.sum(w**2, axis=0) + np.array(loss))
-    return best
 
 
 def labelling_key(run: Run, labels: IntArray) -> bytes:

@@ -9,7 +9,7 @@ import numpy as np
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.moves import regular_hessian
 from margindsl.drivers.run import Run
-from margindsl.drivers.search import LARGEST_RANK, escape, lowest_ends, search
+from margindsl.drivers.search import LARGEST_RANK, escape, lowest_ends
 from margindsl.drivers.starts import distinct, starting_labels
 from margindsl.features import FeatureOperator
 from margindsl.host.clock import while_time
@@ -23,7 +23,7 @@ POLISHED_POINTS = 2_000_000  # points times polished candidates, at most
 SCREEN_BLOCK = 64
 SCREENED = 4_000  # points that rank candidates: of values that differ by a per cent it tells the lower
 KEPT = 6  # candidates that are polished, of twice as many that are fitted
-BLOCKS = 4  # block moves tried from the best labelling
+ENDS = 8  # of hops from the best labelling that are looked at
 LENGTHS = (0.6, 1.0, 1.5, 2.5, 4.0)
 
 
@@ -168,7 +168,7 @@ def polish(run: Run, candidates: list[IntArray], how: str, keep: int = KEPT, tol
         Labellings in B, at least one.
     how : {"none", "alternate", "search", "auto"}
         "none" evaluates; "alternate" runs alternation from the best `keep`; "search" adds flips, swaps and groups, also
-        from mixed starts, and from the best of all also escapes by blocks; "auto" is that for as long as it pays (see
+        from mixed starts, and from all of these hops of many hyperplanes; "auto" is that for as long as it pays (see
         `StoppingRule`).
     keep : int
         Candidates that are polished, fewer for millions of points; twice as many are fitted, chosen by `screen`.
@@ -200,8 +200,5 @@ def _polished(run: Run, candidates: list[IntArray], how: str, keep: int, tol: fl
         improved.append(run.best)
     improved.sort(key=lambda fit: fit.value)
     if how != "alternate" and not run.done:
-        unique = distinct([fit.labels for fit in improved])
-        chosen = [next(f for f in improved if f.labels is labels) for labels in unique[:3]]
-        improved = sorted((search(run, fit, tol=tol) for fit in run.improving(chosen)), key=lambda fit: fit.value)
-        improved[0] = escape(run, improved[0], BLOCKS, tol=tol)
+        return escape(run, improved, ENDS, tol=tol)
     return improved[0]

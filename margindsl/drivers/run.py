@@ -350,11 +350,15 @@ class Run:
     @property
     def done(self) -> bool:
         """Return whether improving labels ends: the solve is stopped, or it no longer pays."""
+        return self.done_at(np.inf)
+
+    def done_at(self, value: float) -> bool:
+        """Return whether it is `done` where labels of some value are about to be fitted."""
         if self.stopped is not None:
             return True
-        if self.rule is None or self.best is None:
-            return False
-        return self.rule.ends(self.best.value, self.spent / max(self.solved, 1))
+        value = min(value, self.known())
+        return self.rule is not None and bool(np.isfinite(value)) and self.rule.ends(
+            value, self.spent / max(self.solved, 1))
 
     def improving(self, items: Iterable[T]) -> Iterator[T]:
         """Yield items until it is `done`, the first one always."""

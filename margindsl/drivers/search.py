@@ -1,32 +1,42 @@
-"""Local search over labels: moves of components, then whole blocks, ranked by cheap estimates."""
+"""Local search over labels: small moves ranked by estimates, then hops of many hyperplanes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations_with_replacement
 
 import numpy as np
+import scipy.linalg
 
-from margindsl.drivers.alternation import ROUGH, alternate, continue_weights, descend, weight_factors
-from margindsl.drivers.moves import block_moves, candidate_moves, labelling_key, regroupings
+from margindsl.drivers.alternation import ROUGH, alternate, descend
+from margindsl.drivers.moves import ROUNDING, candidate_moves, labelling_key, regroupings
 from margindsl.drivers.run import Run
-from margindsl.drivers.starts import distinct, starting_labels
+from margindsl.drivers.starts import distinct
 from margindsl.errors import UnboundedError
+from margindsl.features import FeatureOperator
+from margindsl.labelset.oracle import maximise
+from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.passes import Answer
-from margindsl.typing import IntArray
+from margindsl.typing import FloatArray, IntArray
 
 LARGEST_RANK = 3000  # of features times k − 1
 LARGEST = 50_000_000  # entries of features up to which flips are estimated
 LARGEST_STORED = 5_000_000  # the same for features on disk, sparse or in Dask
-REHEATS = (0.1, 0.01)  # factors of the loss weight to go back to
-LARGEST_ESCAPES = 20
-MEANS, FRESH, ANEW = 5, 30, "anew"  # new starts: k-means runs, random members of B; under what they are noted
-AGAIN = 3  # times that random members are begun from where all else has failed; 12 led no further on two problems
-TILTS, TILTED = (0.3, 0.6, 1.0, 2.0), 100  # lengths of random tilts beside a hyperplane's, and how many may fail
+LARGEST_ESCAPES, SEARCHED = 20, 3  # and fits that small moves begin from beside ends of hops
 ESCAPE_CEILING = 4.0  # times the value, above which small moves after an escape are not worth their time
+PLANES, FEWEST, POINTS = 16, 4, 100_000  # hyperplanes at once, fewer of many points: what they see together
+TILTS, LENIENT = (0.1, 0.2, 0.4, 0.7), 0.02  # of the length of a hyperplane; how much higher it may end than it was
+MIXED = 20  # descents after which the highest hyperplane goes on from a lower one
+DIRECTIONS, PRODUCTS = 64, 4_000_000  # numbers of a hyperplane, along leading directions, and in their products
+WIDTH = 0.1  # over which losses are averaged, so that kinks have a curvature
+STILL, SHRINK, SHORT = 1e-5, 0.3, 0.05  # fall of the value at which a descent ends; steps that are too long, too short
+PATIENCE = 8  # descents a free component without a lower end
+LARGEST_ENDS = 1000  # that are held
+A_POINT, A_PRODUCT, A_STEP = 100.0, 0.2, 2e6  # work of losses and labels of a point, of a product, of a step
 
 
-def search(run: Run, fit: Answer, rounds: int = 60, tries: int = 6, tol: float = 1e-7, blocks: int = 0) -> Answer:
-    """Improve a labelling by moves, pairs and small groups of them, then by escapes that move whole blocks.
+def search(run: Run, fit: Answer, rounds: int = 60, tries: int = 6, tol: float = 1e-7, escapes: int = 0) -> Answer:
+    """Improve a labelling by moves, pairs and small groups of them, then by escapes.
 
     Parameters
     ----------
@@ -36,25 +46,26 @@ def search(run: Run, fit: Answer, rounds: int = 60, tries: int = 6, tol: float =
         Moves of each kind evaluated exactly before giving up.
     tol : float
         Relative accuracy of the fixed-label solves.
-    blocks : int
-        Block moves among the escapes; 0 for no escapes.
+    escapes : int
+        Ends of hops that are looked at; 0 for no escapes.
     """
     if run.program.losses.is_turned:  # moves are estimated by losses of margins
         return alternate(run, fit.labels, tol=tol, fit=fit)
     fit = _descend(run, fit, rounds, tries, tol)
-    return escape(run, fit, blocks, rounds, tries, tol) if blocks else fit
+    return escape(run, [fit], escapes, rounds, tries, tol) if escapes else fit
 
 
-def escape(run: Run, fit: Answer, blocks: int, rounds: int = 60, tries: int = 6, tol: float = 1e-7) -> Answer:
-    """Improve a labelling that no small move improves, by escapes with small moves after each.
+def escape(run: Run, fits: list[Answer], keep: int, rounds: int = 60, tries: int = 6, tol: float = 1e-7) -> Answer:
+    """Improve the first of some fits, which no small move improves, by escapes with small moves after each.
 
-    Escapes lower the loss weight and raise it again, move `blocks` blocks of two clusters or regroup more, and begin
-    anew; the rest is as for `search`.
+    Escapes go to the `keep` lowest ends of hops and to the fits, and regroup more than two clusters; the rest
+    is as for `search`.
     """
+    fit = fits[0]
     for number in range(LARGEST_ESCAPES if _is_affordable(run) else 0):
         if run.done:
             break
-        better = _escape(run, fit, rounds, tries, tol, blocks)
+        better = _escape(run, [fit, *fits], rounds, tries, tol, keep)
         if better is None or run.record("escape", number, better.value):
             return fit if better is None else better
         fit = better
@@ -86,47 +97,26 @@ def _key(fit: Answer, tries: int) -> tuple[int, int]:
     return hash(fit.labels.tobytes()), tries
 
 
-def _escape(run: Run, fit: Answer, rounds: int, tries: int, tol: float, blocks: int) -> Answer | None:
-    """Return the first lower labelling that an escape and small moves after it reach, or None."""
-    seen = {labelling_key(run, fit.labels)}
-    for labels in _escapes(run, fit, blocks, tol):
-        if run.done:
-            return None
-        if labelling_key(run, labels) in seen:
-            continue
-        trial = alternate(run, labels, tol=tol, fit=run.fit(labels, fit, max(tol, ROUGH)))
-        # Most blocks fall back at once to where small moves were tried before.
-        fresh = labelling_key(run, trial.labels) not in seen
-        seen |= {labelling_key(run, labels), labelling_key(run, trial.labels)}
-        if fresh and trial.value < ESCAPE_CEILING * abs(fit.value):
-            trial = _descend(run, trial, rounds, tries, tol)
+def _escape(run: Run, fits: list[Answer], rounds: int, tries: int, tol: float, keep: int) -> Answer | None:
+    """Return the lowest labelling that escapes and small moves after them reach, None where it is not lower."""
+    best, seen = fits[0], set[bytes]()
+    for labels in run.improving(_escapes(run, fits, keep)):
+        trial = alternate(run, labels, tol=tol, fit=run.fit(labels, best, max(tol, ROUGH)))
+        if labelling_key(run, trial.labels) not in seen and trial.value < ESCAPE_CEILING * abs(fits[0].value):
             seen.add(labelling_key(run, trial.labels))
-        if trial.value < fit.value - 1e-6 * abs(fit.value):
-            return trial
-    return None
+            trial = _descend(run, trial, rounds, tries, tol)
+        best = min(best, trial, key=lambda fit: fit.value)
+    return best if best.value < fits[0].value - 1e-6 * abs(fits[0].value) else None
 
 
-def _escapes(run: Run, fit: Answer, blocks: int, tol: float) -> Iterator[IntArray]:
-    """Yield labellings of B to go on from: reheated ones, large moves, and where descents from new starts end."""
-    program, size = run.program, float(np.linalg.norm(fit.w))
-    if program.clusters > 2:
-        for start in REHEATS:
-            yield continue_weights(run, fit.labels, weight_factors(2, start), tol).labels
-        yield from regroupings(run, fit, 2 * blocks)
-    if ANEW not in run.exhausted:
-        run.exhausted.add(ANEW)
-        starts = [*starting_labels(run, MEANS, "kmeans"), *program.labels.sample(run.rng, FRESH)]
-        yield from lowest_ends(run, starts, 2 * blocks)
-    for length in run.rng.choice(TILTS, TILTED):  # hyperplanes tilted anywhere
-        w = run.rng.standard_normal(np.shape(fit.w))
-        decision = program.fix_labels(fit.labels).outputs(fit.w + (length * size / np.linalg.norm(w)) * w, fit.bias)
-        yield program.labels.maximise(program.gains(decision, fit.scalars))
-    if program.clusters == 2:
-        for start in REHEATS:
-            yield continue_weights(run, fit.labels, weight_factors(2, start), tol).labels
-        yield from block_moves(run, fit, blocks)
-    for _ in range(AGAIN):
-        yield from lowest_ends(run, list(program.labels.sample(run.rng, FRESH)), 2 * blocks)
+def _escapes(run: Run, fits: list[Answer], keep: int) -> Iterator[IntArray]:
+    """Yield labellings of B to go on from: regroupings of several clusters, where hops end, the best fits."""
+    losses = run.program.losses
+    if run.program.clusters > 2:
+        yield from regroupings(run, fits[0], keep)
+    if run.program.kind.is_linear and not losses.is_turned and np.all(np.isinf([t.loss.domain for t in losses.terms])):
+        yield from hop(run, fits[0], keep)
+    yield from (fit.labels for fit in fits[:SEARCHED])
 
 
 def lowest_ends(run: Run, starts: list[IntArray], keep: int) -> list[IntArray]:
@@ -140,3 +130,99 @@ def lowest_ends(run: Run, starts: list[IntArray], keep: int) -> list[IntArray]:
     except UnboundedError:  # margins of single codes may fall without end where the others hold them
         ends = descents(run)
     return distinct([fit.labels for fit in sorted(ends, key=lambda fit: fit.value)])[:keep]
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def hop(run: Run, fit: Answer, keep: int) -> list[IntArray]:
+    """Return the `keep` lowest labellings in B where descents of tilted hyperplanes end, from a fit and from anywhere.
+
+    A descent takes Newton steps with the best labels in B at each hyperplane, along the leading directions of the
+    features; bounds on decision values are left out, shared scalars stay where they are: labellings are to be fitted.
+    All hyperplanes take their steps together, a factor each. Margins are inner products with codes.
+
+    References
+    ----------
+    D. Wales, J. Doye (1997). Global optimization by basin-hopping.
+    """
+    # 1. Features, a bias as one more that costs nothing, and their products; losses of as many copies of the points.
+    program, labels, codes, n, rng = run.program, run.program.labels, run.program.codes, run.program.n, run.rng
+    phi = leading(program.features, min(-(-DIRECTIONS // codes.shape[1]), int(np.sqrt(PRODUCTS / n))))
+    norm = np.append(np.ones(phi.shape[1]), np.full(int(program.free_bias), STILL))[:, None]
+    phi = np.hstack([phi, np.ones((n, len(norm) - phi.shape[1]))])
+    (r, q), count, scalars = (len(norm), codes.shape[1]), min(PLANES, POINTS // n), fit.scalars
+    if count < FEWEST or not phi.any():
+        return []
+    products, many = (phi[:, :, None] * phi[:, None]).reshape(n, r * r), repeated(program.losses, count)
+    # 2. Hyperplanes that go on from `stand`, of values `height`; those of descents that are new everywhere at first.
+    W = rng.standard_normal((count, r, q))
+    W /= np.sqrt(np.mean((phi @ W) ** 2, axis=(1, 2), keepdims=True))
+    W[0] = scipy.linalg.lstsq(phi, fit.decision @ np.linalg.pinv(codes.T))[0]
+    step, length, value = np.zeros_like(W), np.ones(count), np.full(count, np.inf)
+    stand, height, chosen = W.copy(), value.copy(), np.zeros((count, n), dtype=int)
+    ends, lowest, descents, last = dict[bytes, tuple[float, IntArray]](), float(np.inf), 0, 0
+    price = float(program.losses.scalars.costs @ scalars) if len(scalars) else 0.0
+    patience = PATIENCE * int(np.count_nonzero(labels.free))
+    while descents - last < patience and not run.done_at(lowest):
+        # 3. Where steps lead: the best labels there, and whether the value is lower
+        trial = W + length[:, None, None] * step
+        table = phi @ trial @ codes.T
+        costs = many.cluster_costs(table.reshape(count * n, -1), scalars).reshape(table.shape)
+        there = np.stack([labels.at_points(maximise(labels, labels.by_components(-cost))) for cost in costs])
+        own = there[..., None]
+        new = 0.5 * np.sum(norm * trial**2, axis=(1, 2)) + np.take_along_axis(costs, own, 2).sum(axis=(1, 2)) + price
+        lower = new < value
+        ended = np.where(lower, value - new < STILL * np.abs(new), length < SHORT)
+        W[lower], chosen[lower], value[lower] = trial[lower], there[lower], new[lower]
+        length = np.where(lower, 1.0, SHRINK * length)
+        # 4. Newton steps of those that go on
+        on = np.flatnonzero(lower & ~ended)
+        v = many.arguments(np.take_along_axis(table, own, 2).ravel(), scalars)
+        (left, falls), (right, rises) = (many.values_and_derivatives(v + side) for side in (-WIDTH, WIDTH))
+        slope = many.scatter((right - left) / (2 * WIDTH)).reshape(count, n)[on]
+        bend = np.bincount(many.points, (rises - falls) / (2 * WIDTH) * many.slopes**2, count * n).reshape(count, n)[on]
+        code = codes[there[on]]
+        gradient = norm * W[on] + phi.T @ (slope[..., None] * code)
+        blocks = np.zeros((len(on), r, q, r, q))
+        for a, b in combinations_with_replacement(range(q), 2):
+            blocks[:, :, a, :, b] = blocks[:, :, b, :, a] = ((bend * code[..., a] * code[..., b]) @ products).reshape(
+                -1, r, r)
+        hessian = blocks.reshape(-1, r * q, r * q)
+        least = ROUNDING * np.trace(hessian, axis1=1, axis2=2)[:, None]
+        hessian[:, np.arange(r * q), np.arange(r * q)] += np.maximum(np.repeat(norm, q), least)
+        step[on] = -np.linalg.solve(hessian, gradient.reshape(-1, r * q, 1)).reshape(-1, r, q)
+        run.budget.incumbent.work += A_STEP * q + count * n * (A_POINT + A_PRODUCT * (r * q) ** 2)
+        # 5. Descents that ended, and the next ones
+        for h in np.flatnonzero(ended):
+            descents += 1
+            if np.isfinite(value[h]):
+                ends[labelling_key(run, chosen[h])] = float(value[h]), chosen[h].copy()
+            if not value[h] >= lowest - STILL * abs(lowest):
+                lowest, last = float(value[h]), descents
+            if value[h] <= height[h] + LENIENT * abs(height[h]):
+                stand[h], height[h] = W[h], value[h]
+            if descents % MIXED == 0:
+                pair = rng.integers(count, size=2)
+                worst, better = np.argmax(height), pair[np.argmin(height[pair])]
+                stand[worst], height[worst] = stand[better], height[better]
+            tilt = rng.standard_normal((r, q))
+            W[h] = stand[h] + rng.choice(TILTS) * np.linalg.norm(stand[h]) / np.linalg.norm(tilt) * tilt
+            step[h], length[h], value[h] = 0.0, 1.0, np.inf
+        if len(ends) > LARGEST_ENDS:
+            ends = dict(sorted(ends.items(), key=lambda end: end[1][0])[:keep])
+    return [end for _, end in sorted(ends.values(), key=lambda end: end[0])[:keep]]
+
+
+def leading(features: FeatureOperator, most: int) -> FloatArray:
+    """Return features along their leading directions, (n, r), at most so many."""
+    if features.rank <= most:
+        return np.asarray(features.toarray())
+    _, basis = scipy.linalg.eigh(features.gram(), subset_by_index=(features.rank - most, features.rank - 1))
+    return features.apply(basis)
+
+
+def repeated(losses: Losses, times: int) -> Losses:
+    """Return the losses of so many copies of the points, one after another."""
+    copies = losses.n * np.arange(times)[:, None]
+    terms = (LossTerm(term.loss, (copies + term.points).ravel(), np.tile(term.weights, times), np.tile(
+        term.slopes, times), np.tile(term.shifts, times), np.tile(term.coupling, (times, 1))) for term in losses.terms)
+    return Losses(losses.n * times, tuple(terms), losses.scalars)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ from margindsl.drivers.branching import STAGE, Branching, decided_duals
 from margindsl.drivers.checkpoint import State
 from margindsl.drivers.enumeration import enumerate_labels
 from margindsl.drivers.guard import name_of
-from margindsl.drivers.rounding import round_vectors
+from margindsl.drivers.rounding import polish, round_vectors
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.drivers.starts import starting_labels
@@ -36,7 +37,7 @@ LARGEST_RANK = 60
 FEW = 20  # columns up to which nodes of weights alone are the faster way
 CUTS = 3  # a component that nodes keep
 MULTIPLIERS = 2000  # of a lift that nodes are bounded by
-ROOT_SHARE = 0.3  # of the time, for its cuts
+ROOT_SHARE, LIFT_SHARE = 0.3, 0.2  # of the time: for its cuts; for the lift where a tree of other nodes stays open
 FINEST = 1e-7  # relative gap below which node bounds drown in rounding
 UNSQUARED = "lifts of nodes have a squared norm"
 EXACT_COMPONENTS = 12  # free components of two clusters up to which "auto" enumerates
@@ -161,16 +162,17 @@ class Exact(Relaxation):
         program, (nodes, _) = run.program, self._nodes(run.program)
         apart, state = self._apart(run) if nodes == "decided" else run, run.resume(STAGE)
         try:
-            if state is None:
+            if state is None and self.starts:
                 with run.stage("incumbent"), apart.share(0.3):
-                    for labels in starting_labels(apart, self.starts) if self.starts else ():
-                        search(apart, alternate(apart, labels))
+                    least = run.program.losses.least_value()
+                    polish(apart, starting_labels(apart, self.starts), "auto", bound=least, is_relaxed=False)
             tree, whole, start, rounded = self._root(run, state) if nodes == "joint" else (
                 (LiftedNodes if nodes == "weights" else PartialNodes)(program), None, None, [])
-            if (nodes == "decided" or not program.kind.absorbs_labels) and not self._enumerates(program):
-                whole = SDP().beside(run)
-            proof, status, words = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol, tree,
-                                             start, self.n_jobs).go(rounded if self.starts else None)
+            with nullcontext() if nodes == "joint" else apart.share(1.0 - LIFT_SHARE):
+                proof, status, words = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol,
+                                                 tree, start, self.n_jobs).go(rounded if self.starts else None)
+            if nodes != "joint" and status is not Status.OPTIMAL:
+                whole = SDP().beside(run, 1.0)
         finally:  # also where the solver fails on the way
             run.best, run.fits = apart.best, apart.fits
         proof = whole if whole is not None and whole.bound > proof.bound else proof

@@ -200,7 +200,7 @@ class SDP(Relaxation):
         with run.share(0.5):
             return self.solve_lift(run, replace(lift(run.program, whole=True), features=first, blocks=tuple(blocks)))[1]
 
-    def beside(self, run: Run) -> Certificate | None:
+    def beside(self, run: Run, part: float = BESIDE) -> Certificate | None:
         """Return the proof of the lift for another relaxation's run, in a part of its time; None without a solver."""
         if run.lift_solver is None or run.stopped or not self.offer(run.program):
             return None
@@ -209,7 +209,7 @@ class SDP(Relaxation):
         if isinstance(offer_of(solver, form), Refusal):
             return None
         apart = Run(run.program, solver, run.fixed_solver, run.budget, run.rng)
-        with apart.share(BESIDE):
+        with apart.share(part):
             found = self._weighted(apart), self.solve_lift(apart, form)[1]
         return max((proof for proof in found if proof), key=attrgetter("bound"), default=None)
 
