@@ -13,11 +13,10 @@ from margindsl.drivers.moves import ROUNDING, candidate_moves, labelling_key, re
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
 from margindsl.errors import UnboundedError
-from margindsl.features import FeatureOperator
 from margindsl.labelset.oracle import maximise
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.passes import Answer
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import IntArray
 
 LARGEST_RANK = 3000  # of features times k − 1
 LARGEST = 50_000_000  # entries of features up to which flips are estimated
@@ -49,8 +48,6 @@ def search(run: Run, fit: Answer, rounds: int = 60, tries: int = 6, tol: float =
     escapes : int
         Ends of hops that are looked at; 0 for no escapes.
     """
-    if run.program.losses.is_turned:  # moves are estimated by losses of margins
-        return alternate(run, fit.labels, tol=tol, fit=fit)
     fit = _descend(run, fit, rounds, tries, tol)
     return escape(run, [fit], escapes, rounds, tries, tol) if escapes else fit
 
@@ -61,25 +58,29 @@ def escape(run: Run, fits: list[Answer], keep: int, rounds: int = 60, tries: int
     Escapes go to the `keep` lowest ends of hops and to the fits, and regroup more than two clusters; the rest
     is as for `search`.
     """
-    fit = fits[0]
-    for number in range(LARGEST_ESCAPES if _is_affordable(run) else 0):
-        if run.done:
+    fit, seen = fits[0], set[bytes]()
+    for number in range(LARGEST_ESCAPES if _is_affordable(run) and not run.done else 0):
+        before = fit.value
+        for labels in run.improving(_escapes(run, [fit, *fits], keep)):
+            trial = alternate(run, labels, tol=tol, fit=run.fit(labels, fit, max(tol, ROUGH)))
+            if labelling_key(run, trial.labels) not in seen and trial.value < ESCAPE_CEILING * abs(before):
+                seen.add(labelling_key(run, trial.labels))
+                trial = _descend(run, trial, rounds, tries, tol)
+            fit = min(fit, trial, key=lambda fit: fit.value)
+        if fit.value >= before - 1e-6 * abs(before) or run.record("escape", number, fit.value) or run.done:
             break
-        better = _escape(run, [fit, *fits], rounds, tries, tol, keep)
-        if better is None or run.record("escape", number, better.value):
-            return fit if better is None else better
-        fit = better
     return fit
 
 
 def _is_affordable(run: Run) -> bool:
-    """Return whether features are small enough for moves to be estimated.
+    """Return whether moves can be estimated, by losses of margins, and features are small enough for it.
 
     Features that are not in memory would be read anew for every move, and the moves held in it.
     """
     program, features = run.program, run.program.features
     largest = LARGEST if features.is_dense else LARGEST_STORED
-    return program.size_of_w <= LARGEST_RANK and program.n * features.rank <= largest
+    small = program.size_of_w <= LARGEST_RANK and program.n * features.rank <= largest
+    return small and not program.losses.is_turned
 
 
 def _descend(run: Run, fit: Answer, rounds: int, tries: int, tol: float) -> Answer:
@@ -97,24 +98,11 @@ def _key(fit: Answer, tries: int) -> tuple[int, int]:
     return hash(fit.labels.tobytes()), tries
 
 
-def _escape(run: Run, fits: list[Answer], rounds: int, tries: int, tol: float, keep: int) -> Answer | None:
-    """Return the lowest labelling that escapes and small moves after them reach, None where it is not lower."""
-    best, seen = fits[0], set[bytes]()
-    for labels in run.improving(_escapes(run, fits, keep)):
-        trial = alternate(run, labels, tol=tol, fit=run.fit(labels, best, max(tol, ROUGH)))
-        if labelling_key(run, trial.labels) not in seen and trial.value < ESCAPE_CEILING * abs(fits[0].value):
-            seen.add(labelling_key(run, trial.labels))
-            trial = _descend(run, trial, rounds, tries, tol)
-        best = min(best, trial, key=lambda fit: fit.value)
-    return best if best.value < fits[0].value - 1e-6 * abs(fits[0].value) else None
-
-
 def _escapes(run: Run, fits: list[Answer], keep: int) -> Iterator[IntArray]:
     """Yield labellings of B to go on from: regroupings of several clusters, where hops end, the best fits."""
-    losses = run.program.losses
     if run.program.clusters > 2:
         yield from regroupings(run, fits[0], keep)
-    if run.program.kind.is_linear and not losses.is_turned and np.all(np.isinf([t.loss.domain for t in losses.terms])):
+    if run.program.kind.is_linear and np.all(np.isinf([term.loss.domain for term in run.program.losses.terms])):
         yield from hop(run, fits[0], keep)
     yield from (fit.labels for fit in fits[:SEARCHED])
 
@@ -146,7 +134,9 @@ def hop(run: Run, fit: Answer, keep: int) -> list[IntArray]:
     """
     # 1. Features, a bias as one more that costs nothing, and their products; losses of as many copies of the points.
     program, labels, codes, n, rng = run.program, run.program.labels, run.program.codes, run.program.n, run.rng
-    phi = leading(program.features, min(-(-DIRECTIONS // codes.shape[1]), int(np.sqrt(PRODUCTS / n))))
+    features, most = program.features, min(-(-DIRECTIONS // codes.shape[1]), int(np.sqrt(PRODUCTS / n)))
+    phi = np.asarray(features.toarray()) if features.rank <= most else features.apply(scipy.linalg.eigh(
+        features.gram(), subset_by_index=(features.rank - most, features.rank - 1))[1])
     norm = np.append(np.ones(phi.shape[1]), np.full(int(program.free_bias), STILL))[:, None]
     phi = np.hstack([phi, np.ones((n, len(norm) - phi.shape[1]))])
     (r, q), count, scalars = (len(norm), codes.shape[1]), min(PLANES, POINTS // n), fit.scalars
@@ -210,14 +200,6 @@ def hop(run: Run, fit: Answer, keep: int) -> list[IntArray]:
         if len(ends) > LARGEST_ENDS:
             ends = dict(sorted(ends.items(), key=lambda end: end[1][0])[:keep])
     return [end for _, end in sorted(ends.values(), key=lambda end: end[0])[:keep]]
-
-
-def leading(features: FeatureOperator, most: int) -> FloatArray:
-    """Return features along their leading directions, (n, r), at most so many."""
-    if features.rank <= most:
-        return np.asarray(features.toarray())
-    _, basis = scipy.linalg.eigh(features.gram(), subset_by_index=(features.rank - most, features.rank - 1))
-    return features.apply(basis)
 
 
 def repeated(losses: Losses, times: int) -> Losses:
