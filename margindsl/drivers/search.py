@@ -23,15 +23,15 @@ LARGEST = 50_000_000  # entries of features up to which flips are estimated
 LARGEST_STORED = 5_000_000  # the same for features on disk, sparse or in Dask
 LARGEST_ESCAPES, SEARCHED = 20, 3  # and fits that small moves begin from beside ends of hops
 ESCAPE_CEILING = 4.0  # times the value, above which small moves after an escape are not worth their time
-PLANES, FEWEST, POINTS = 16, 4, 100_000  # hyperplanes at once, fewer of many points: what they see together
+PLANES, FEWEST, POINTS = 32, 4, 100_000  # hyperplanes at once, fewer of many points: what they see together
 TILTS, LENIENT = (0.1, 0.2, 0.4, 0.7), 0.02  # of the length of a hyperplane; how much higher it may end than it was
 MIXED = 20  # descents after which the highest hyperplane goes on from a lower one
 DIRECTIONS, PRODUCTS = 64, 4_000_000  # numbers of a hyperplane, along leading directions, and in their products
 WIDTH = 0.1  # over which losses are averaged, so that kinks have a curvature
-STILL, SHRINK, SHORT = 1e-5, 0.3, 0.05  # fall of the value at which a descent ends; steps that are too long, too short
-PATIENCE = 8  # descents a free component without a lower end
-LARGEST_ENDS = 1000  # that are held
-A_POINT, A_PRODUCT, A_STEP = 100.0, 0.2, 2e6  # work of losses and labels of a point, of a product, of a step
+STILL, SHRINK, SHORT = 1e-3, 0.3, 0.05  # fall of the value at which a descent ends; steps that are too long, too short
+PATIENCE = 16  # descents a free component without a lower end
+LARGEST_ENDS, FREE = 1000, 1e-5  # that are held; weight of the square of a bias that has none
+A_POINT, A_PRODUCT, A_STEP = 100.0, 0.2, 3e6  # work of losses and labels of a point, of a product, of a step
 
 
 def search(run: Run, fit: Answer, rounds: int = 60, tries: int = 6, tol: float = 1e-7, escapes: int = 0) -> Answer:
@@ -137,7 +137,7 @@ def hop(run: Run, fit: Answer, keep: int) -> list[IntArray]:
     features, most = program.features, min(-(-DIRECTIONS // codes.shape[1]), int(np.sqrt(PRODUCTS / n)))
     phi = np.asarray(features.toarray()) if features.rank <= most else features.apply(scipy.linalg.eigh(
         features.gram(), subset_by_index=(features.rank - most, features.rank - 1))[1])
-    norm = np.append(np.ones(phi.shape[1]), np.full(int(program.free_bias), STILL))[:, None]
+    norm = np.append(np.ones(phi.shape[1]), np.full(int(program.free_bias), FREE))[:, None]
     phi = np.hstack([phi, np.ones((n, len(norm) - phi.shape[1]))])
     (r, q), count, scalars = (len(norm), codes.shape[1]), min(PLANES, POINTS // n), fit.scalars
     if count < FEWEST or not phi.any():

@@ -208,10 +208,11 @@ class SDP(Relaxation):
         solver = run.lift_solver(self.default_solver(form))
         if isinstance(offer_of(solver, form), Refusal):
             return None
-        apart = Run(run.program, solver, run.fixed_solver, run.budget, run.rng)
+        known = () if run.best is None else (run.best.labels,)
+        budget = run.budget.replace(max_iter=None, callback=None)
+        apart = Run(run.program, solver, run.fixed_solver, budget, run.rng, known)
         with apart.share(part):
-            found = self._weighted(apart), self.solve_lift(apart, form)[1]
-        return max((proof for proof in found if proof), key=attrgetter("bound"), default=None)
+            return self.run(apart).certificate
 
     def solve_lift(self, run: Run, form: LiftForm, start: RawSolution | None = None
                    ) -> tuple[RawSolution, Certificate | None]:

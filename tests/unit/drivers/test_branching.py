@@ -296,6 +296,19 @@ def declare(loss, n=20, d=2, bias=False, more=lambda f: []):
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(loss(y * f))), [abs(md.sum(y)) <= 4, *more(f)])
 
 
+@pytest.mark.parametrize("nodes", ["weights", "joint"])
+@pytest.mark.parametrize("known", [0, 6])
+def test_a_tree_of_one_node_proves_what_the_lift_does(nodes, known):
+    X = np.random.default_rng(known).normal(size=(24, 4))
+    y, f = md.Labels(24), md.Hyperplane(X, bias=False)
+    rules = [y[i] == (1 if X[i, 0] > 0 else -1) for i in range(known)] or [abs(md.sum(y)) <= 4]
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 0.5 * md.sum(md.squared_hinge(y * f))), rules)
+    lift = problem.solve("sdp", random_state=0, tol=1e-5)
+    tree = problem.solve(md.Exact(method="branching", nodes=nodes), random_state=0, tol=1e-5, max_iter=1)
+    assert tree.bound >= lift.bound - 2e-3 * lift.value and tree.bound <= lift.value
+    assert tree.verify()
+
+
 def test_a_tree_is_no_worse_than_the_rounded_labels_of_its_first_node(monkeypatch):
     X = np.random.default_rng(0).normal(size=(16, 8))
     y, f = md.Labels(16), md.Hyperplane(X)
