@@ -73,19 +73,18 @@ def escape(run: Run, fits: list[Answer], keep: int, rounds: int = 60, tries: int
 
 
 def _is_affordable(run: Run) -> bool:
-    """Return whether moves can be estimated, by losses of margins, and features are small enough for it.
+    """Return whether features are small enough for moves to be estimated.
 
     Features that are not in memory would be read anew for every move, and the moves held in it.
     """
     program, features = run.program, run.program.features
     largest = LARGEST if features.is_dense else LARGEST_STORED
-    small = program.size_of_w <= LARGEST_RANK and program.n * features.rank <= largest
-    return small and not program.losses.is_turned
+    return program.size_of_w <= LARGEST_RANK and program.n * features.rank <= largest
 
 
 def _descend(run: Run, fit: Answer, rounds: int, tries: int, tol: float) -> Answer:
     """Descend by moves, pairs and small groups of them."""
-    if not _is_affordable(run):
+    if not _is_affordable(run) or run.program.losses.is_turned:  # moves are estimated by losses of margins
         return fit
     fit = descend(run, fit, lambda at: () if _key(at, tries) in run.exhausted else candidate_moves(run, at, tries),
                   rounds, tol)
@@ -166,10 +165,11 @@ def hop(run: Run, fit: Answer, keep: int) -> list[IntArray]:
         length = np.where(lower, 1.0, SHRINK * length)
         # 4. Newton steps of those that go on
         on = np.flatnonzero(lower & ~ended)
-        v = many.arguments(np.take_along_axis(table, own, 2).ravel(), scalars)
-        (left, falls), (right, rises) = (many.values_and_derivatives(v + side) for side in (-WIDTH, WIDTH))
-        slope = many.scatter((right - left) / (2 * WIDTH)).reshape(count, n)[on]
-        bend = np.bincount(many.points, (rises - falls) / (2 * WIDTH) * many.slopes**2, count * n).reshape(count, n)[on]
+        seen = many.with_labels(2.0 * there.ravel() - 1)
+        v = seen.arguments(np.take_along_axis(table, own, 2).ravel(), scalars)
+        (left, falls), (right, rises) = (seen.values_and_derivatives(v + side) for side in (-WIDTH, WIDTH))
+        slope = seen.scatter((right - left) / (2 * WIDTH)).reshape(count, n)[on]
+        bend = np.bincount(seen.points, (rises - falls) / (2 * WIDTH) * seen.slopes**2, count * n).reshape(count, n)[on]
         code = codes[there[on]]
         gradient = norm * W[on] + phi.T @ (slope[..., None] * code)
         blocks = np.zeros((len(on), r, q, r, q))
@@ -206,5 +206,6 @@ def repeated(losses: Losses, times: int) -> Losses:
     """Return the losses of so many copies of the points, one after another."""
     copies = losses.n * np.arange(times)[:, None]
     terms = (LossTerm(term.loss, (copies + term.points).ravel(), np.tile(term.weights, times), np.tile(
-        term.slopes, times), np.tile(term.shifts, times), np.tile(term.coupling, (times, 1))) for term in losses.terms)
+        term.slopes, times), np.tile(term.shifts, times), np.tile(term.coupling, (times, 1)),
+        None if term.bare is None else np.tile(term.bare, times)) for term in losses.terms)
     return Losses(losses.n * times, tuple(terms), losses.scalars)
