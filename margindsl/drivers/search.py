@@ -53,10 +53,8 @@ def search(run: Run, fit: Answer, rounds: int = 60, tries: int = 6, tol: float =
 
 
 def escape(run: Run, fits: list[Answer], keep: int, rounds: int = 60, tries: int = 6, tol: float = 1e-7) -> Answer:
-    """Improve the first of some fits, which no small move improves, by escapes with small moves after each.
-
-    Escapes go to the `keep` lowest ends of hops and to the fits, and regroup more than two clusters; the rest
-    is as for `search`.
+    """Improve the first of some fits by small moves from the `keep` lowest ends of hops, from regroupings of several
+    clusters, and from the best of the fits.
     """
     fit, seen = fits[0], set[bytes]()
     for number in range(LARGEST_ESCAPES if _is_affordable(run) and not run.done else 0):
@@ -98,12 +96,12 @@ def _key(fit: Answer, tries: int) -> tuple[int, int]:
 
 
 def _escapes(run: Run, fits: list[Answer], keep: int) -> Iterator[IntArray]:
-    """Yield labellings of B to go on from: regroupings of several clusters, where hops end, the best fits."""
+    """Yield labellings of B to go on from: the best fits, regroupings of several clusters, where hops end."""
+    yield from (fit.labels for fit in fits[:SEARCHED])
     if run.program.clusters > 2:
         yield from regroupings(run, fits[0], keep)
     if run.program.kind.is_linear and np.all(np.isinf([term.loss.domain for term in run.program.losses.terms])):
         yield from hop(run, fits[0], keep)
-    yield from (fit.labels for fit in fits[:SEARCHED])
 
 
 def lowest_ends(run: Run, starts: list[IntArray], keep: int) -> list[IntArray]:

@@ -173,7 +173,7 @@ class Exact(Relaxation):
                 proof, status, words = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol,
                                                  tree, start, self.n_jobs).go(rounded if self.starts else None)
             if nodes != "joint" and status is not Status.OPTIMAL:
-                whole = SDP().beside(run, 1.0)
+                whole = SDP().beside(run, 1.0, better=True)
         finally:  # also where the solver fails on the way
             run.best, run.fits = apart.best, apart.fits
         proof = whole if whole is not None and whole.bound > proof.bound else proof

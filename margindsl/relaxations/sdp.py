@@ -200,19 +200,21 @@ class SDP(Relaxation):
         with run.share(0.5):
             return self.solve_lift(run, replace(lift(run.program, whole=True), features=first, blocks=tuple(blocks)))[1]
 
-    def beside(self, run: Run, part: float = BESIDE) -> Certificate | None:
-        """Return the proof of the lift for another relaxation's run, in a part of its time; None without a solver."""
+    def beside(self, run: Run, part: float = BESIDE, better: bool = False) -> Certificate | None:
+        """Return the proof of the lift, of labels `better` than the best, for another run, in a part of its time."""
         if run.lift_solver is None or run.stopped or not self.offer(run.program):
             return None
         form = self.lower(run.program)
         solver = run.lift_solver(self.default_solver(form))
         if isinstance(offer_of(solver, form), Refusal):
             return None
-        known = () if run.best is None else (run.best.labels,)
-        budget = run.budget.replace(max_iter=None, callback=None)
-        apart = Run(run.program, solver, run.fixed_solver, budget, run.rng, known)
+        known = (run.best.labels,) if better and run.best is not None else ()
+        apart = Run(run.program, solver, run.fixed_solver, run.budget.replace(max_iter=None), run.rng, known)
         with apart.share(part):
-            return self.run(apart).certificate
+            if better:
+                return self.run(apart).certificate
+            found = self._weighted(apart), self.solve_lift(apart, form)[1]
+        return max((proof for proof in found if proof), key=attrgetter("bound"), default=None)
 
     def solve_lift(self, run: Run, form: LiftForm, start: RawSolution | None = None
                    ) -> tuple[RawSolution, Certificate | None]:
