@@ -53,9 +53,7 @@ def search(run: Run, fit: Answer, rounds: int = 60, tries: int = 6, tol: float =
 
 
 def escape(run: Run, fits: list[Answer], keep: int, rounds: int = 60, tries: int = 6, tol: float = 1e-7) -> Answer:
-    """Improve the first of some fits by small moves from the `keep` lowest ends of hops, from regroupings of several
-    clusters, and from the best of the fits.
-    """
+    """Improve the best of some fits by small moves from them, regroupings and the `keep` lowest ends of hops."""
     fit, seen = fits[0], set[bytes]()
     for number in range(LARGEST_ESCAPES if _is_affordable(run) and not run.done else 0):
         before = fit.value
@@ -97,7 +95,7 @@ def _key(fit: Answer, tries: int) -> tuple[int, int]:
 
 def _escapes(run: Run, fits: list[Answer], keep: int) -> Iterator[IntArray]:
     """Yield labellings of B to go on from: the best fits, regroupings of several clusters, where hops end."""
-    yield from (fit.labels for fit in fits[:SEARCHED])
+    yield from distinct([fit.labels for fit in fits])[:SEARCHED]
     if run.program.clusters > 2:
         yield from regroupings(run, fits[0], keep)
     if run.program.kind.is_linear and np.all(np.isinf([term.loss.domain for term in run.program.losses.terms])):
@@ -184,8 +182,8 @@ def hop(run: Run, fit: Answer, keep: int) -> list[IntArray]:
             descents += 1
             if np.isfinite(value[h]):
                 ends[labelling_key(run, chosen[h])] = float(value[h]), chosen[h].copy()
-            if not value[h] >= lowest - STILL * abs(lowest):
-                lowest, last = float(value[h]), descents
+                if np.isinf(lowest) or value[h] < lowest - STILL * abs(lowest):
+                    lowest, last = float(value[h]), descents
             if value[h] <= height[h] + LENIENT * abs(height[h]):
                 stand[h], height[h] = W[h], value[h]
             if descents % MIXED == 0:

@@ -37,7 +37,7 @@ LARGEST_RANK = 60
 FEW = 20  # columns up to which nodes of weights alone are the faster way
 CUTS = 3  # a component that nodes keep
 MULTIPLIERS = 2000  # of a lift that nodes are bounded by
-ROOT_SHARE, LIFT_SHARE = 0.3, 0.2  # of the time: for its cuts; for the lift where a tree of other nodes stays open
+ROOT_SHARE, LIFT_SHARE = 0.3, 0.2  # of the time: for its cuts; for the lift where a tree of weights stays open
 FINEST = 1e-7  # relative gap below which node bounds drown in rounding
 UNSQUARED = "lifts of nodes have a squared norm"
 EXACT_COMPONENTS = 12  # free components of two clusters up to which "auto" enumerates
@@ -48,8 +48,8 @@ class Exact(Relaxation):
     """Find the optimum over B with a proof: enumeration, or branch and bound, pruned by certified bounds.
 
     Enumeration visits k^N labellings of N free components, of exchangeable clusters one of all names. Branch and bound
-    decides one component after the other. Stopped early, both return a valid bound; branch and bound proves no less
-    than 'sdp' in a fifth of the time, to its accuracy.
+    decides one component after the other. Stopped early, both return a valid bound; a tree of two clusters that a limit
+    stops proves no less than 'sdp' in a fifth of the time, to its accuracy.
 
     Parameters
     ----------
@@ -169,10 +169,13 @@ class Exact(Relaxation):
                     polish(apart, starting_labels(apart, self.starts), "auto", bound=least, is_relaxed=False)
             tree, whole, start, rounded = self._root(run, state) if nodes == "joint" else (
                 (LiftedNodes if nodes == "weights" else PartialNodes)(program), None, None, [])
-            with nullcontext() if nodes == "joint" else apart.share(1.0 - LIFT_SHARE):
+            late = nodes == "weights" and program.kind.absorbs_labels
+            if nodes != "joint" and not late and not self._enumerates(program):
+                whole = SDP().beside(run)
+            with apart.share(1.0 - LIFT_SHARE) if late else nullcontext():
                 proof, status, words = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol,
                                                  tree, start, self.n_jobs).go(rounded if self.starts else None)
-            if nodes != "joint" and status is not Status.OPTIMAL:
+            if late and status is not Status.OPTIMAL:
                 whole = SDP().beside(run, 1.0, better=True)
         finally:  # also where the solver fails on the way
             run.best, run.fits = apart.best, apart.fits
