@@ -16,12 +16,13 @@ from margindsl.drivers.checkpoint import State
 from margindsl.drivers.guard import Guarded, unanswered
 from margindsl.drivers.rounding import polish
 from margindsl.drivers.run import Run
-from margindsl.drivers.search import search
+from margindsl.drivers.search import repeated, search
 from margindsl.errors import UnansweredError
 from margindsl.host.parallel import count_jobs, share_out
 from margindsl.host.threads import small_work_threads
 from margindsl.labelset.forcing import Path
 from margindsl.program.certificates import Certificate
+from margindsl.program.losses import Losses
 from margindsl.program.nodes import JointNodes, LiftedNodes, NodeBounds, PartialNodes
 from margindsl.typing import FloatArray, IntArray
 
@@ -29,11 +30,13 @@ NODE_SHARE = 0.1  # accuracy of a node, as a share of the gap asked for
 LOOSE, LARGEST_STARTS = 0.1, 5e7  # the same of the node's own gap; numbers in starts that are kept for children
 JAMMED = 16  # steps from where the parent was, after which a node begins anew: that takes 12 to 18
 ROUGH = 1e-2  # relative accuracy to which a node of decided points is solved that is below the target anyway
+LARGEST_REACH = 2e8  # products a Newton step up to which it is looked how far each decision value reaches
+REACH_STEPS, WIDTH = (8, 6, 3, 3, 3), 0.1  # of a value of λ each; over which derivatives are averaged
 HOPEFUL = 0.2  # a rounded labelling is fitted when its value is within this share of the incumbent's
 STAGE = "branch and bound"
 EVERY = 10  # nodes between two lines of the history, and that a part of the tree grows by
 PARTS = 2  # a job and round
-SEARCHED = {JointNodes: 1, LiftedNodes: 1000, PartialNodes: 1000}  # nodes before a search, 4 times as many each time
+SEARCHED = {JointNodes: 10, LiftedNodes: 1000, PartialNodes: 1000}  # nodes before a search, 4 times as many each time
 
 
 @dataclass(order=True)
@@ -116,8 +119,8 @@ class Branching:
         for row, leaf in zip(paths, leaves):
             row[: len(leaf.path)] = self.labels.steps(leaf.path)
         cases = [self.bounds.case(leaf.u, leaf.rest) for leaf in leaves]
-        arrays = {name: np.concatenate([case[name] for case in cases]) if name in Certificate.UNITS else x
-                  for name, x in cases[0].items()}
+        arrays = {name: np.concatenate([case[name] for case in cases]) if name in Certificate.UNITS and
+                  name != "outer" else x for name, x in cases[0].items()}
         words = f"branch and bound tree with {len(leaves)} leaves, a dual point each"
         return (Certificate(bound, kind=self.bounds.kind, arrays={**arrays, "paths": paths}, words=words), status,
                 message or f"{self.solved} nodes, {len(leaves)} leaves")
@@ -238,8 +241,8 @@ class Branching:
         else:
             for value in self.bounds.branches(solved.path):
                 path = (*solved.path, (component, value))
-                if self.labels.implied(path) is not None:
-                    self._push(solved.bound, path, solved.u, solved.rest, raw)
+                if z is not None and (below := self.labels.implied(path)) is not None:
+                    self._push(solved.bound, path, self.bounds.inherited(z, below, solved.u), solved.rest, raw)
         heapq.heappop(self.open)
 
     def _solve(self, node: Node, z: IntArray) -> tuple[Node, RawSolution | None, int | None]:
@@ -298,12 +301,22 @@ class Branching:
         V, W, d = (np.asarray(raw[name]) for name in ("V", "W", "d"))
         at = int(np.argmax(d)) if form.reference is None else form.reference
         w, products = W @ V[at], V @ V[at]
-        # 3. components by their multipliers, unless their sign is plain
+        # 3. components by their multipliers, unless their sign is plain; alone by what the lift leaves of their loss
         first = np.unique(form.component, return_index=True)[1]
         own, score = np.arange(form.count) != form.reference, np.full(self.labels.count, -np.inf)
         plain = np.maximum(d, 0.0) * (1.0 - np.minimum(np.abs(products), 1.0))
         plain[at] = np.inf if form.reference is None else plain[at]
-        score[np.asarray(self.labels.component)[first]] = np.where(own, plain, -np.inf)[form.component[first]]
+        component, losses, f = np.asarray(self.labels.component), form.losses, form.outputs(w[:, None])[:, 0]
+        held = first[form.component[first] >= 0]
+        score[component[held]] = np.where(own, plain, -np.inf)[form.component[held]]
+        if np.any(form.absorbed):
+            u, q, x = np.asarray(raw["u"]), np.asarray(raw["q"]), losses.slopes * f[losses.points]
+            squares = losses.slopes**2 * np.sum(form.outputs(W)**2, axis=1)[losses.points]
+            best = np.minimum(*(np.bincount(losses.points, losses.row_losses(side * x + losses.shifts), form.n)
+                                for side in (-1, 1)))
+            charge = form.least(u, q) - np.where(form.even, u * x, 0.0) + q * squares
+            charged = np.bincount(losses.points, charge, form.n)
+            score[component[form.absorbed]] = (best - charged)[form.absorbed]
         kept = "reached" in raw.variables and form.n * form.order * (len(self.open) + self.beside) < LARGEST_STARTS
         start = replace(raw, variables={"reached": raw["reached"]}) if kept else None
         return Met(solved, start, w[:r], float(w[r:].sum()), np.asarray(raw.get("scalars", np.zeros(
@@ -400,3 +413,54 @@ def decided_duals(run: Run, nodes: JointNodes, z: IntArray, tol: float = ROUGH) 
     raw = Guarded(run.fixed_solver).solve(form, run.budget.replace(tol=tol, max_iter=None, callback=None),
                                                 is_judged=False)
     return nodes.inner(z, raw.variables)
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def outer_duals(nodes: JointNodes) -> FloatArray:
+    """Return duals (b, m) of the points whose labels are known, which say how far decision values reach.
+
+    Of weights with ½|w|² + Σcρ, over the known, no more than the value of the best labels those at which ±φᵀw is least,
+    by their multipliers λ: there ½|w|² + Σcρ ± λφᵀw is least. Newton's method takes all at once, in the known's span.
+    """
+    # 1. The known points alone, margins A w; directions G in their span, and the squares of what is beside it
+    form, value = nodes.contraction(np.asarray(nodes.program.labels.pinned))[0], nodes.known()
+    of, own, seen = form.losses, np.flatnonzero(form.decided), form.decided[form.losses.points] != 0
+    r = int(min(len(own), form.features.rank))
+    bounded = nodes.is_bounded and np.isfinite(value) and np.all(np.isinf([term.loss.domain for term in of.terms]))
+    if not bounded or not r or form.n * max(len(own), r) * r**2 > LARGEST_REACH:
+        return np.zeros((0, of.rows))
+    phi = np.asarray(form.features.toarray())
+    basis = np.eye(r) if r == form.features.rank else np.linalg.qr(phi[own].T)[0]
+    A, G = form.decided[own, None] * (phi[own] @ basis), np.vstack([phi, -phi])[np.tile(phi.any(axis=1), 2)]
+    squares, G, count = np.sum(G**2, axis=1), G @ basis, len(G)
+    beside = np.maximum(squares - np.sum(G**2, axis=1), 0.0)
+    terms = (replace(term, points=np.searchsorted(own, term.points)) for term in of.only(seen).terms)
+    losses = repeated(Losses(len(own), tuple(terms)), count)
+    products = (A[:, :, None] * A[:, None]).reshape(len(A), -1)
+
+    # 2. Weights of each direction, λ from their values
+    W, tilt, far = np.zeros((count, r)), np.zeros_like(G), np.zeros(count)
+    for steps in REACH_STEPS:
+        step, length, least = np.zeros_like(W), np.ones(count), np.full(count, np.inf)
+        for _ in range(steps + 1):
+            trial = W + length[:, None] * step
+            each = losses.row_losses(losses.arguments((trial @ A.T).ravel()))
+            new = np.sum((0.5 * trial + tilt) * trial, axis=1) + each.reshape(count, -1).sum(axis=1)
+            lower = new < least
+            W, least = np.where(lower[:, None], trial, W), np.where(lower, new, least)
+            length, v = np.where(lower, 1.0, 0.3 * length), losses.arguments((W @ A.T).ravel())
+            (_, falls), (_, rises) = (losses.values_and_derivatives(v + side) for side in (-WIDTH, WIDTH))
+            slope, bend = (falls + rises) / 2, (rises - falls) / (2 * WIDTH) * losses.slopes**2
+            bend = np.bincount(losses.points, bend, losses.n).reshape(count, -1)
+            H = (bend @ products).reshape(count, r, r) + np.eye(r)
+            step = -np.linalg.solve(H, (W + tilt + losses.scatter(slope).reshape(count, -1) @ A)[..., None])[..., 0]
+        reached = least - np.sum(tilt * W, axis=1)
+        if not far.any():
+            rest, lowest = max(value - float(reached[0]), 1e-6 * abs(value)), float(reached[0])
+            far = np.sqrt(2 * rest / (beside + np.sum(G * np.linalg.solve(H[0], G.T).T, axis=1)))
+        else:
+            far *= np.clip(np.sqrt(rest / np.maximum(reached + 0.5 * far**2 * beside - lowest, 1e-300)), 0.2, 5.0)
+        tilt = far[:, None] * G
+    out = np.zeros((count, of.rows))
+    out[:, seen] = -slope.reshape(count, -1)
+    return out[np.isfinite(out).all(axis=1)]

@@ -32,7 +32,8 @@ class Certificate:
         In units of the regulariser ½‖w‖²: `u` counts margins of points (rows, where losses share scalars), `q` their
         squares; `d`, `kappa`, `theta` the label matrix, its lifted bounds `vectors` and its cuts; `eta` squared
         decision bounds, which have limits on both sides, `tau` decision bounds; `paths` the labels a case decides;
-        `inner` duals of decided points, which say where the weights of labels are that are better than `known`.
+        `inner` duals of decided points, which say where the weights of labels are that are better than `known`, and
+        `outer` those of known labels, for all cases.
     words : str
         One line saying what the proof is.
     is_trivial : bool
@@ -59,7 +60,7 @@ class Certificate:
 
     UNITS: ClassVar[dict[str, tuple[int, int]]] = {
         "u": (1, -2), "tau": (1, -2), "q": (0, -2), "eta": (0, -2), "d": (2, -2), "kappa": (2, -2), "theta": (2, -2),
-        "inner": (1, -2), "known": (0, -2)}
+        "inner": (1, -2), "outer": (1, -2), "known": (0, -2)}
 
     def rescaled(self, decision: float, features: float, ridge: float = 1.0) -> Certificate:
         """Return the dual point of the program with features times s, decision values times t, all times κ.

@@ -165,6 +165,8 @@ class LiftForm(Form):
     κ, γ, η ≥ 0, Σ b_r u_r = q, with ũ_i = Σ a_r u_r, q̃_i = Σ a_r² q_r and
     [[Diag d + Σκωωᵀ − Σγbbᵀ, −H], [−Hᵀ, P₀ + 2Σ q̃_iφ_iφ_iᵀ + Σησσᵀ]] ⪰ 0, H = Σ_i t_i ũ_i e_C(i) φ_iᵀ, P₀ = I, 0 for a
     free bias. Any (u, q, d, κ, γ, η) with the inequality bounds every labelling: the rest is ½(z, w)ᵀS(z, w) ≥ 0.
+    With a domain first moments of points without a component tell f from −f: e_C stands for the reference, t for 1, and
+    D is the lesser of those of both labels.
 
     A loss by label, of the argument a(y f + σf) + d, is cρ(d) where y ≠ σ: D is min(D + 2θ, cρ(d)) beside −θbbᵀ, b =
     t e_C(i) + σe₀, for every θ ≥ 0, which stands in the place of q. What sees no label, σu, joins the row of e₀.
@@ -188,8 +190,8 @@ class LiftForm(Form):
         The number k.
     cuts : Cuts
     domain : (m, 2) float array, optional
-        Ends between which the arguments of losses are looked at, as `within` says: what holds then holds of labellings
-        of a lower value than one that is known.
+        Ends between which the arguments of losses are looked at, for the label +1 of points without a component: what
+        holds then holds of labellings of a lower value than one that is known.
     blocks : tuple of FeatureOperator
         Features of each block alone, where the norm is the sum of those of blocks, and `features` are of one weighting
         of them. ½(Σt)² is the least of ½Σt²/x over weights x of sum one: a dual point without squares that holds for
@@ -236,6 +238,11 @@ class LiftForm(Form):
         """Return None: lifts are not compiled for another one."""
         return None
 
+    @frozen_property
+    def is_bounded(self) -> bool:
+        """Return whether duals of decided points hold the weights in balls, and arguments of losses by these."""
+        return not (self.free_bias or self.losses.by_rows) and all(isinstance(t.loss, PLQ) for t in self.losses.terms)
+
     # -- what the dual may use ----------------------------------------------------------------------
 
     @frozen_property
@@ -244,9 +251,26 @@ class LiftForm(Form):
         return np.asarray(self.component < 0)
 
     @frozen_property
+    def decided(self) -> IntArray:
+        """Return (n,) the codes of the points of the reference, 0 of the others."""
+        return np.where(self.component == (-2 if self.reference is None else self.reference), self.sign, 0)
+
+    @frozen_property
+    def even(self) -> BoolArray:
+        """Return (m,) of which rows the losses of both labels are looked at, within a domain."""
+        return self.absorbed[self.losses.points] & (self.domain is not None and self.reference is not None)
+
+    @frozen_property
     def linear(self) -> BoolArray:
         """Return (m,) which rows have a u."""
-        return ~self.absorbed[self.losses.points]
+        return ~self.absorbed[self.losses.points] | self.even
+
+    @frozen_property
+    def rows(self) -> tuple[IntArray, IntArray]:
+        """Return (n,) the rows of S in which points have their u, and their signs there, 0 without one."""
+        seen = self.domain is not None and self.reference is not None
+        return (np.where(self.absorbed, self.reference or 0, self.component),
+                np.where(self.absorbed, int(seen), self.sign))
 
     @frozen_property
     def ceiling(self) -> FloatArray:
@@ -303,7 +327,11 @@ class LiftForm(Form):
         for term, part in self.losses.slices():
             u_, q_ = u[part], np.where(self.turned[part], 0.0, q[part])
             if isinstance(term.loss, PLQ) and (np.any(q_) or self.domain is not None):
-                out[part] = _least_of_pieces(term, u_, q_, None if self.domain is None else self.domain[part])
+                ends = None if self.domain is None else self.domain[part]
+                out[part], both = _least_of_pieces(term, u_, q_, ends), self.even[part]
+                if ends is not None and np.any(both):
+                    other = _least_of_pieces(term.taken(np.flatnonzero(both)), -u_[both], q_[both], -ends[both, ::-1])
+                    out[part][both] = np.minimum(out[part][both], other)
                 continue
             bent = ~self.linear[part] & (term.shifts == 0)
             if not np.all(bent):
@@ -401,12 +429,15 @@ def contracted(form: LiftForm, codes: IntArray) -> tuple[LiftForm, IntArray, Int
     group : (T,) int array
         The number of each cut among those of the contraction, −1 where one component is left: it holds.
     """
+    if np.any(alone := (codes != 0) & form.absorbed) and form.reference is not None:
+        form = replace(form, component=np.where(alone, form.reference, form.component),
+                       sign=np.where(alone, codes, form.sign))
     held, turn, known = codes != 0, np.ones(form.count, dtype=int), np.zeros(form.count, dtype=bool)
     at = form.component[held]
     turn[at], known[at] = codes[held] * form.sign[held], True
     known[[] if form.reference is None else [form.reference]] = True
     target = np.where(known, np.count_nonzero(~known), np.cumsum(~known) - 1)
-    if np.count_nonzero(known) <= (form.reference is not None):
+    if np.count_nonzero(known) <= (form.reference is not None) and np.all(turn > 0):
         return form, np.arange(form.count), turn, np.arange(form.cuts.count)
     count = int(target.max()) + 1
     sums = [np.bincount(target, turn * b.vector, count) for b in form.balance]
@@ -421,30 +452,41 @@ def contracted(form: LiftForm, codes: IntArray) -> tuple[LiftForm, IntArray, Int
     number = np.full(form.cuts.count, -1)
     number[kept] = np.arange(len(kept))
     cuts = Cuts(positions[kept], signs[kept], form.cuts.least[kept], form.cuts.equal[kept])
-    return replace(form, component=target[form.component], sign=form.sign * turn[form.component], count=count,
-                   balance=balance, reference=count - 1, cuts=cuts), target, turn, number[first[same.ravel()]]
+    return replace(form, component=np.where(form.absorbed, -1, target[form.component]), count=count, balance=balance,
+                   sign=np.where(form.absorbed, 1, form.sign * turn[form.component]), reference=count - 1, cuts=cuts
+                   ), target, turn, number[first[same.ravel()]]
 
 
-def within(form: LiftForm, value: float, u: FloatArray) -> FloatArray | None:
-    """Return (m, 2) ends between which arguments of losses lie for all labellings with a value below a given one.
+def balls(form: LiftForm, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return (b,) and (b, r) least values and middles of balls of weights, of duals u (b, m) of decided points.
 
-    With duals u of the points whose labels are decided, ½|w|² + Σ cρ ≥ Σ D(u, 0) + ½|w − H|² − ½|H|², H = Σ u y φ:
-    w lies in a ball about H. None where there is no such ball, or a loss has no pieces.
-
-    `u` (m,): zero at open points, whose arguments lie in both intervals.
+    With these ½|w|² + Σcρ ≥ Σ D(u, 0) + ½|w − H|² − ½|H|², H = Σ u y φ: where that is below the value of a labelling, w
+    lies in a ball about H.
     """
-    losses = form.losses
-    low = float(replace(form, domain=None).least(u, np.zeros_like(u)).sum())
-    if form.free_bias or losses.by_rows or not np.isfinite(value - low) or not all(
-            isinstance(term.loss, PLQ) for term in losses.terms):
-        return None
-    codes = np.where(form.component == (-2 if form.reference is None else form.reference), form.sign, 0)
-    H = form.features.adjoint(codes * losses.scatter(u))
-    square, f = 2.0 * (value - low) + float(H @ H), form.features.apply(H)
-    radius = np.sqrt(max(0.0, square) + NEAR * (abs(value) + abs(low) + float(H @ H)))
-    reach = radius * np.sqrt(form.features.row_norms()) + np.where(codes == 0, np.abs(f), 0.0)
-    middle, reach = losses.slopes * (codes * f)[losses.points], np.abs(losses.slopes) * reach[losses.points]
-    return np.stack([middle - reach, middle + reach], axis=1)
+    apart, losses = replace(form, domain=None), form.losses
+    H = [form.features.adjoint(form.decided * losses.scatter(row)) for row in u]
+    return (np.array([float(apart.least(row, np.zeros_like(row)).sum()) for row in u]),
+            np.array(H).reshape(len(u), form.features.rank))
+
+
+def within(form: LiftForm, value: float, low: FloatArray, H: FloatArray) -> FloatArray:
+    """Return (n, 2) ends between which decision values lie for all labellings with a value below a given one."""
+    norms = np.sum(H * H, axis=1)
+    with np.errstate(invalid="ignore"):
+        square = np.maximum(0.0, 2.0 * (value - low) + norms) + NEAR * (abs(value) + abs(low) + norms)
+    radius = np.where(np.isfinite(square), np.sqrt(square), np.inf)
+    middle, reach = form.features.apply(H.T), np.multiply.outer(np.sqrt(form.features.row_norms()), radius)
+    return np.stack([np.max(middle - reach, axis=1, initial=-np.inf), np.min(middle + reach, axis=1, initial=np.inf)],
+                    axis=1)
+
+
+def bounded(form: LiftForm, ends: FloatArray) -> LiftForm:
+    """Return a lift in which decision values lie between ends (n, 2); open points of a component in both signs'."""
+    losses, codes = form.losses, np.where(form.absorbed, 1, form.decided)
+    both = np.abs(ends).max(axis=1)[:, None] * np.array([-1.0, 1.0])
+    ends = np.where((codes == 0)[:, None], both, np.where((codes < 0)[:, None], -ends[:, ::-1], ends))[losses.points]
+    ends = np.sort(losses.slopes[:, None] * ends, axis=1)  # wider where there are no such labels
+    return replace(form, domain=ends) if np.all(np.isfinite(ends)) else form
 
 
 def _least_of_pieces(term: LossTerm, u: FloatArray, q: FloatArray, domain: FloatArray | None = None) -> FloatArray:

@@ -55,10 +55,13 @@ def repaired_point(form: LiftForm, answer: Any) -> tuple[LiftPoint, float]:
     for point in (starts := admissible(form, answer)):
         if form.free_bias and not point.eta.any():
             point = replace(point, eta=_holding(form, point))
+        least = np.inf if searched else form.value(point)
         for fixed in while_time(_repairs(form, point, answer.get("V"), searched)):
             value = form.value(fixed)
             if best is None or value > bound:
                 best, bound = fixed, value
+            if bound >= least - SLACK * abs(least):  # a point that needed no repair
+                break
         if np.isfinite(bound) and bound >= form.value(starts[-1]):
             break
     if best is not None and searched and np.isfinite(bound):
@@ -378,11 +381,12 @@ def _features(form: LiftForm) -> FeatureOperator:
 def component_rows(form: LiftForm, u: FloatArray) -> Any:
     """Return the rows h_C = Σ_{i∈C} t_i ũ_i φ_i (N, r [+1]), as products alone of wide features, or of many of workers.
     """
-    weights = np.where(form.absorbed, 0.0, form.sign * form.losses.scatter(u))
+    rows, signs = form.rows
+    weights = signs * form.losses.scatter(u)
     wide, far = is_wide(form), form.features.is_remote and form.count * form.features.rank > FETCHED
     if (wide or far) and not form.losses.is_turned:
-        return ComponentRows(_features(form), np.maximum(form.component, 0), weights, form.count, wide)
-    H = _features(form).component_sums(np.maximum(form.component, 0), weights, max(form.count, 1))[: form.count]
+        return ComponentRows(_features(form), rows, weights, form.count, wide)
+    H = _features(form).component_sums(rows, weights, max(form.count, 1))[: form.count]
     if form.losses.is_turned:  # duals without label are those of the reference
         H[form.reference] += _features(form).adjoint(form.losses.scatter_turned(u))
     return H

@@ -17,7 +17,7 @@ from margindsl.program.bounded_bias import NO_BIAS, Interval
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual, with_bias
 from margindsl.program.certificates import Certificate, fixed_label_case, fixed_label_value, projected_duals
 from margindsl.program.equalities import project_duals
-from margindsl.program.lift import LiftForm, LiftPoint, contracted, within
+from margindsl.program.lift import LiftForm, LiftPoint, balls, bounded, contracted, within
 from margindsl.program.lift_certificate import point_arrays, repaired_point
 from margindsl.program.program import MarginProgram
 from margindsl.program.split import stretch
@@ -54,6 +54,10 @@ class NodeBounds(ABC):
         """Return what dual points are written for, beside the program."""
         return {}
 
+    def inherited(self, z: IntArray, below: IntArray, u: FloatArray) -> FloatArray:
+        """Return the u of a node of components z as that of a child, with those of `below`."""
+        return u
+
     def branches(self, path: Path) -> list[int]:
         """Return the labels that the next component on a path can take; one-sided decision bounds tell signs apart."""
         labels = self.program.labels
@@ -81,10 +85,14 @@ class JointNodes(NodeBounds):
     Parameters
     ----------
     lift : LiftForm
-        Of two clusters, every point having a component. Bounds are of labellings better than those known.
+        Of two clusters; without a reference every point has a component. Bounds are of labellings better than those
+        known.
+    outer : (b, m) float array
+        Duals of the points whose labels are known, which say where the weights of better labels are.
     """
 
     lift: LiftForm
+    outer: FloatArray = field(default_factory=lambda: np.zeros((0, 0)), kw_only=True)
     last: dict[bytes, tuple[LiftForm, IntArray, IntArray, IntArray]] = field(
         default_factory=dict, init=False, repr=False)  # the contraction made last
 
@@ -104,7 +112,12 @@ class JointNodes(NodeBounds):
         return self.last[key]
 
     def kept(self) -> dict[str, Any]:
-        return {f"cuts {f.name}": np.asarray(getattr(self.lift.cuts, f.name)) for f in fields(self.lift.cuts)}
+        cuts = self.lift.cuts
+        return {"outer": self.outer} | {f"cuts {f.name}": np.asarray(getattr(cuts, f.name)) for f in fields(cuts)}
+
+    def inherited(self, z: IntArray, below: IntArray, u: FloatArray) -> FloatArray:
+        turned = self.lift.absorbed & (self.signs(z) == 0) & (self.signs(below) < 0)  # of f above, of −f below
+        return np.where(turned[self.lift.losses.points], -u, u)
 
     @frozen_property
     def decided(self) -> PartialNodes:
@@ -114,8 +127,12 @@ class JointNodes(NodeBounds):
     @frozen_property
     def is_bounded(self) -> bool:
         """Return whether there is a ball of the weights of better labels (`within`), and no bias that costs nothing."""
-        free = self.program.source is not None and self.program.source.free_bias
-        return not free and within(self.lift, 0.0, np.zeros(self.lift.losses.rows)) is not None
+        return self.lift.is_bounded and not (self.program.source is not None and self.program.source.free_bias)
+
+    @frozen_property
+    def around(self) -> tuple[FloatArray, FloatArray]:
+        """Return the balls of `outer`."""
+        return balls(self.contraction(np.asarray(self.program.labels.pinned))[0], self.outer)
 
     def inner(self, z: IntArray, answer: Mapping[str, FloatArray]) -> FloatArray:
         """Return the duals (m,) of an answer to the problem of the decided points, zero at the others."""
@@ -132,7 +149,10 @@ class JointNodes(NodeBounds):
     def form(self, z: IntArray, inner: FloatArray) -> LiftForm:
         """Return the node problem, arguments of losses where better labels have them."""
         form = self.contraction(z)[0]
-        return replace(form, domain=within(form, self.known(), inner))
+        if not form.is_bounded:
+            return form
+        low, H = self.around if len(self.outer) else balls(form, inner[None])
+        return bounded(form, within(form, self.known(), low, H))
 
     def of_decided(self, z: IntArray, inner: FloatArray, tau: Any = None) -> dict[str, FloatArray]:
         """Return what duals of the decided points prove by themselves, as an answer to a node's lift.
@@ -181,10 +201,16 @@ class JointNodes(NodeBounds):
         kappa = np.where(form.omega.any(axis=1), point.kappa, 0.0)
         return repaired_point(form, vars(replace(point, d=d, kappa=kappa, gamma=gamma)))[1]
 
+    def places(self, inner: FloatArray) -> dict[str, FloatArray]:
+        """Return the duals that say where weights are as arrays of a certificate."""
+        losses = self.lift.losses
+        outer = np.array([losses.point_duals(row) for row in self.outer])
+        return {"inner": losses.point_duals(inner)} | ({"outer": outer} if len(outer) else {})
+
     def case(self, u: FloatArray, rest: FloatArray) -> dict[str, Any]:
         point, inner = self.point(u, rest)
-        arrays = point_arrays(self.lift, point) | {"inner": self.lift.losses.point_duals(inner)}
-        return {name: x[None] if name in Certificate.UNITS else x for name, x in arrays.items()}
+        arrays = point_arrays(self.lift, point) | self.places(inner)
+        return {name: x[None] if name in Certificate.UNITS and name != "outer" else x for name, x in arrays.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-FORMAT, VERSION, EPS, MOST = "margindsl-proof", 11, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
+FORMAT, VERSION, EPS, MOST = "margindsl-proof", 12, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
 CLOSED = 1.5e-3  # the relative gap beyond which nothing is optimal, whatever was asked for
 KNOWN = 1e-6  # the relative accuracy beyond which a value is not known
 CLOSE = 1e-12  # relative accuracy of features, to the size of their column
@@ -20,8 +20,8 @@ SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not ne
     "x2": "must", "y2": "cannot", "i": "known_index known_values", "jn": "bound_weights",
     "a": "barred_index barred_values", "hn": "group_weights", "hk": "group_least group_most",
     "j*": "bound_lower bound_upper", "k+": "at_least at_most", "ln": "decision_weights",
-    "l*": "decision_lower decision_upper", "pmz": "u", "pm": "q inner", "plo": "tau", "pl+": "eta", "pg": "tangents",
-    "e": "tree", "pN+": "d", "pb+": "kappa", "j": "middles units", "tN": "cuts", "pt": "theta"}
+    "l*": "decision_lower decision_upper", "pmz": "u", "pm": "q inner", "Om": "outer", "plo": "tau", "pl+": "eta",
+    "pg": "tangents", "e": "tree", "pN+": "d", "pb+": "kappa", "j": "middles units", "tN": "cuts", "pt": "theta"}
 WHOLE: dict[str, tuple[Any, Any]] = {  # of whole numbers: the least, and what all are below; a letter is a length
     "labels": (0, "k"), "points": (0, "n"), "nonneg": (0, 2), "cell": (0, "m"), "log_at": (0, "m"), "must": (0, "n"),
     "cannot": (0, "n"), "known_index": (0, "n"), "known_values": (0, "k"), "barred_index": (0, "n"),
@@ -153,6 +153,12 @@ class LabelSet:
         """Return which rows of Z go on with a label: of names that mean nothing, one that is not used yet counts."""
         return (Z.max(axis=1, initial=-1) >= label - 1) | (not self.is_symmetric)
 
+    def even(self, d: Any, z: Any) -> Any:
+        """Return which points (n,) a lift of diagonal d (n + 1,) sees by their decision values, of both labels: open
+        ones of two clusters whose component has no row."""
+        alone = (z < 0) & (np.bincount(self.component, d[:-1], len(z)) == 0) & (self.k == 2) & (not self.p.bare.any())
+        return alone[self.component]
+
     def sum_radius(self, j: int, z: Any) -> float:
         """Return how far sum j is from its middle at most, of the completions of z that its bound admits."""
         # 1. what is decided, and the others all of one sign or the other, cut off by the bound
@@ -220,6 +226,7 @@ class Proof(SimpleNamespace):
             constant=number(header["constant"]),
             value=number(header["value"], high=math.inf), bound=number(header["bound"], -math.inf))
         self.singer = self.coding == "crammer-singer"
+        self.around: Any = None
         self.group, self.linear = (number(x, 0.0) for x in header.get("gauge", [0.0, 0.0]))
         known = ("block" in found or not self.group + self.linear) and self.group <= self.ridge
         need(known and self.ridge + self.linear > 0, "the norm has no such weights")
@@ -323,31 +330,55 @@ class Proof(SimpleNamespace):
             over = np.take_along_axis((np.cumsum(top**2, axis=0) - share * S**2) / p, last, 0)[0]
         return beside + over
 
-    def ends(self, B: LabelSet, number: int, z: Any) -> Any:
-        """Return (2, m) ends of x for all labellings like z of a lower value than that of the solution.
+    def within(self, B: LabelSet, z: Any, u: Any, v: Any) -> Any:
+        """Return (2, n) ends of decision values for all labellings like z of a lower value than that of the solution.
 
         With duals u of decided points, value >= sum min(h + ux) + |w - H/norm|^2/2 - H'H/norm/2, H = sum u y phi.
         """
-        u, code = self.inner[number], B.own[z][B.component] * B.sign
+        code = B.own[z][B.component] * B.sign
         try:
-            low, v, _ = self.least(u, 0 * u, self.tangents[number])
+            low, v, _ = self.least(u, 0 * u, v)
         except ValueError:  # duals that prove nothing, as zeros of linear losses, hold nothing
-            return np.multiply.outer([-np.inf, np.inf], np.ones(len(u)))
+            return np.multiply.outer([-np.inf, np.inf], np.ones(self.n))
         need(not np.any(v * (code == 0)), "duals of what is decided use open labels")
         H, size = (code * v) @ self.columns, np.abs(v) @ self.magnitudes
         parts = abs(self.known) + abs(self.constant) + abs(low), size**2 @ (1 / self.norm)
         square = 2 * (self.known - self.constant - low) + H**2 @ (1 / self.norm) + 4 * self.rate * sum(parts)
         reach = math.sqrt(max(0.0, square)) * np.sqrt(self.magnitudes**2 @ (1 / self.norm))
         middle, far = self.columns @ (H / self.norm), self.magnitudes @ (size / self.norm)
-        reach = reach * (1 + self.rate) + 2 * self.rate * far + np.where(code == 0, np.abs(middle), 0)
-        middle, reach = self.slopes * (code * middle)[self.points], np.abs(self.slopes) * reach[self.points]
+        reach = reach * (1 + self.rate) + 2 * self.rate * far
         return np.stack([middle - reach, middle + reach])
 
-    def least(self, u: Any, q: Any, v: Any, ends: Any = None) -> tuple[float, Any, Any]:
+    def ends(self, B: LabelSet, number: int, z: Any, even: Any) -> Any:
+        """Return (2, m) ends of x for all labellings like z of a lower value than that of the solution.
+
+        Of points that are seen by their decision values those of slope f, of open ones that hold for both labels.
+        """
+        if self.around is None:  # of known labels: for all
+            found = [self.within(B, B.z, u, self.tangents[number]) for u in self.outer]
+            self.around = np.stack([np.max([x[0] for x in found], axis=0, initial=-np.inf),
+                                    np.min([x[1] for x in found], axis=0, initial=np.inf)])
+        low, high = self.within(B, z, self.inner[number], self.tangents[number])
+        f = np.stack([np.maximum(low, self.around[0]), np.minimum(high, self.around[1])])
+        code = np.where(even, 1, B.own[z][B.component] * B.sign)
+        both = np.multiply.outer([-1, 1], np.abs(f).max(axis=0))
+        return np.sort(self.slopes * np.where(code == 0, both, code * f)[:, self.points], axis=0)
+
+    def least(self, u: Any, q: Any, v: Any, ends: Any = None, even: Any = False) -> tuple[float, Any, Any]:
         """Return the sum over losses of min over x of h(x) + ux + qx^2/2, rounding taken off; u and q as of margins.
 
-        Where there are `ends` (2, m), over what lies between them.
+        Where there are `ends` (2, m), over what lies between them; of `even` losses over h(-x) too.
         """
+        total, rest = self.minima(u, q, v, ends)
+        if np.any(even):
+            other, _ = self.minima(-u, q, v, None if ends is None else -ends[::-1])
+            total = np.where(even, np.minimum(total, other), total)
+        need(np.all(np.isfinite(total)), f"a dual point is outside the domain of loss {np.argmin(np.isfinite(total))}")
+        v, q = (np.bincount(self.points, z, self.n) for z in (u * self.slopes, q * self.slopes**2))
+        return math.fsum(total + rest), v, q
+
+    def minima(self, u: Any, q: Any, v: Any, ends: Any) -> tuple[Any, Any]:
+        """Return the minima (m,) of `least`, and what tangents of logarithms add."""
         over, parts = u @ self.coupling - self.costs, np.abs(u) @ np.abs(self.coupling) + np.abs(self.costs)
         over = np.where(self.nonneg, over, np.abs(over)) <= (len(u) + 8) * EPS * parts
         need(np.all(over) and not np.any(np.abs(q) @ self.coupling**2), "a dual point does not balance shared scalars")
@@ -377,9 +408,7 @@ class Proof(SimpleNamespace):
             np.minimum.at(away, i[here], (self.A[here] * t - self.B[here]) * t + self.C[here] - 64 * EPS * parts)
             total = np.where(by_label, np.minimum(total - own, away), total)
             need(not by_label[self.log_at].any(), "a loss by label is not piecewise quadratic")
-        need(np.all(np.isfinite(total)), f"a dual point is outside the domain of loss {np.argmin(np.isfinite(total))}")
-        v, q = (np.bincount(self.points, z, self.n) for z in (u * self.slopes, q * self.slopes**2))
-        return math.fsum(total + rest), v, q
+        return total, rest
 
     def squared(self, q: Any) -> Any:
         """Return multiples of |f|^2 that are no less than multiples q of squared margins."""
@@ -400,7 +429,8 @@ class Proof(SimpleNamespace):
         need(np.all(values > 0), "squares of decision values outweigh the norm")
         return F @ vectors / np.sqrt(values), off / math.sqrt(values.min(initial=1.0))
 
-    def lifted(self, B: LabelSet, number: int, z: Any, v: Any, bare: Any, q: Any, eta: Any, seen: Any) -> Any:
+    def lifted(self, B: LabelSet, number: int, z: Any, v: Any, bare: Any, q: Any, eta: Any, seen: Any,
+               even: Any) -> Any:
         """Return parts of a price no less than z'HP^-1H'z, of the columns seen, for all labels that are like z."""
         # FF' + T theta T' <= c(d + V kappa V') gives c(sum d + kappa r^2) - sum theta l for sums |V'z| <= r and cuts
         # |T'z|^2 >= l (= if theta < 0); c: top eigenvalue of GG', G' = [(F - VW) / sqrt d, W / sqrt kappa], T in F, V
@@ -409,12 +439,14 @@ class Proof(SimpleNamespace):
         N = int(free.sum()) + held  # the last rows are of what is decided, the very last of a point of the last cluster
         position = np.append(np.where(free, np.cumsum(free) - 1, N - held + self.row[z])[B.component], N - 1)
         sign = np.append(B.sign * np.where(free, 1, self.turn[z])[B.component], 1)
+        row, turn = np.where(even, N - 1, position[:-1]), np.where(even, 1, sign[:-1])  # in which points have their u
         rows = np.flatnonzero(self.bare)  # (y + s)^2 is zero for the other label
         states = np.column_stack([np.arange(self.n) == self.points[rows, None], np.sign(self.bare * self.slopes)[rows]])
         cuts, theta = np.vstack([cuts, states.astype(int)]), np.append(theta, -self.q[number][rows] / 2)
         squares = sign * np.vstack([np.column_stack([B.rows, -np.append(self.middles, 0)]), cuts])
-        H, sizes, U = (gathered(position[:len(X)], X, N) for X in (
-            sign[:-1, None] * linear * self.columns, np.abs(linear) * self.magnitudes, squares.T))
+        H, sizes, U = (gathered(at, X, N) for at, X in (
+            (row, turn[:, None] * linear * self.columns), (row, np.abs(linear) * self.magnitudes),
+            (position, squares.T)))
         H[-1] += bare @ self.columns  # what sees no label is of the code +1
         sizes[-1] += np.abs(bare) @ self.magnitudes
         H, sizes, cut = H * seen, sizes * seen, U.T[len(B.rows):] != 0
@@ -440,17 +472,18 @@ class Proof(SimpleNamespace):
     def leaf_bounds(self, B: LabelSet, number: int, Z: Any) -> Any:
         """Return what a dual point proves for rows of Z, labels of components."""
         (u, q, tau, eta), k = (x[number] for x in (self.u, self.q, self.tau, self.eta)), self.clusters
-        ends = None
+        ends, even = None, np.zeros(self.n, dtype=bool)
         if hasattr(self, "inner") and self.known < math.inf and self.norm.all() and not len(self.log_at):
             need(len(Z) == len(self.pairs) == 1 and not self.coupling.any() and not self.bare.any(), "not looked for")
-            ends = self.ends(B, number, Z[0])
-        low, v, q = self.least(u.sum(axis=1), q, self.tangents[number], ends)
+            even = B.even(self.d[number], Z[0]) & (self.kind == "lift")
+            ends = self.ends(B, number, Z[0], even)
+        low, v, q = self.least(u.sum(axis=1), q, self.tangents[number], ends, even[self.points])
         bare = np.bincount(self.points, u.sum(axis=1) * self.bare, self.n)
         if self.kind == "lift":
             seen = [np.ones(len(self.norm), dtype=bool)]
             if self.group == self.ridge > 0 and not (np.any(q) or np.any(eta)):  # (sum t)^2 / 2 is the least over d of
                 seen = [(self.block < 0) | (self.block == b) for b in range(self.block.max() + 1)]  # sum t^2 / 2 d
-            prices, tau = np.array([max((self.lifted(B, number, z, v, bare, q, eta, columns) for columns in seen),
+            prices, tau = np.array([max((self.lifted(B, number, z, v, bare, q, eta, columns, even) for columns in seen),
                                         key=np.sum) for z in Z]), 0 * tau
         else:  # cases: all labels that the dual point uses are decided
             one, a = self.singer and u.shape[1] > 1, u * self.slopes[:, None]

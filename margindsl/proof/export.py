@@ -241,12 +241,14 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     if len(np.unique(leaf)) < len(leaf):
         raise UnknownProof("a dual point stands at several ends of the tree")
     if "inner" in dual and proof.norm.all() and not (proof.coupling.any() or proof.bare.any()):
-        point["inner"] = dual["inner"].reshape(len(paths), -1)[again]
+        point["inner"], point["outer"] = dual["inner"].reshape(len(paths), -1)[again], dual.get("outer", u[:0])
     more, bounds = np.zeros_like(d), np.column_stack([B.rows, -np.append(middles, 0)])
     for z, at in zip(Z, leaf):
         joined = np.vstack([cuts[theta[at] != 0], bounds[kappa[at] > 0]])
         used = np.bincount(proof.points, np.abs(u[at] * proof.slopes), n)
-        used = np.append(used, np.abs(u[at] * proof.bare).sum()) + np.abs(joined).sum(axis=0)
+        rows = np.where(B.even(d[at], z), n, np.arange(n))  # in which points have their u
+        used = np.bincount(rows, used, n + 1) + np.abs(joined).sum(axis=0)
+        used[n] += np.abs(u[at] * proof.bare).sum()
         d[at], more[at] = _positive(B, z, d[at], used)
     alone = np.flatnonzero(more.any(axis=0))
     single = (np.arange(n + 1) == alone[:, None]).astype(np.int8)

@@ -11,7 +11,7 @@ import numpy as np
 
 from margindsl.contract import Offer, RawSolution, Refusal, Status, integers, numbers
 from margindsl.drivers.alternation import alternate
-from margindsl.drivers.branching import STAGE, Branching, decided_duals
+from margindsl.drivers.branching import STAGE, Branching, decided_duals, outer_duals
 from margindsl.drivers.checkpoint import State
 from margindsl.drivers.enumeration import enumerate_labels
 from margindsl.drivers.guard import name_of
@@ -38,6 +38,7 @@ FEW = 20  # columns up to which nodes of weights alone are the faster way
 CUTS = 3  # a component that nodes keep
 MULTIPLIERS = 2000  # of a lift that nodes are bounded by
 ROOT_SHARE, LIFT_SHARE = 0.3, 0.2  # of the time: for its cuts; for the lift where a tree of weights stays open
+LITTLE = 0.1  # relative gap of the first node below which cuts are tried beside decision values
 FINEST = 1e-7  # relative gap below which node bounds drown in rounding
 UNSQUARED = "lifts of nodes have a squared norm"
 EXACT_COMPONENTS = 12  # free components of two clusters up to which "auto" enumerates
@@ -122,7 +123,7 @@ class Exact(Relaxation):
         if self._branches(program) and nodes == "weights":
             return LiftedNodes(program).form(np.asarray(labels.pinned))
         if self._branches(program) and nodes == "joint":
-            return lift(program, whole=True)
+            return of_tree(program)
         form: Form = program.fix_labels(labels.any_member())
         return form
 
@@ -131,7 +132,8 @@ class Exact(Relaxation):
         if self.nodes != "auto":
             return self.nodes, OBSTACLES[self.nodes](program)
         fits = [name for name, obstacle in OBSTACLES.items() if obstacle(program) is None]
-        return fits[1 if len(fits) == len(OBSTACLES) and program.features.rank > FEW else 0], None
+        few = program.features.rank <= FEW and not of_tree(program).absorbed.any()
+        return fits[len(fits) == len(OBSTACLES) and not few], None
 
     def default_solver(self, form: object) -> str:
         return {BranchNodeForm: "node-newton", LiftForm: "interior"}.get(type(form), "newton")
@@ -185,18 +187,35 @@ class Exact(Relaxation):
     @staticmethod
     def _root(run: Run, state: State | None
               ) -> tuple[NodeBounds, Certificate | None, RawSolution | None, list[IntArray]]:
-        """Return nodes with the cuts of the first one, what it proves, where nodes begin, and its labels rounded."""
-        root = np.asarray(run.program.labels.pinned)
-        tree = JointNodes(run.program, lift(run.program, whole=True), known=run.known)
+        """Return nodes with the cuts of the first one, what it proves, where nodes begin, and its labels rounded.
+
+        Where little is left without cuts, and cuts leave less than half of that, nodes have them.
+        """
+        apart, whole = of_tree(run.program), lift(run.program, whole=True)
         if state is not None:
             cuts = Cuts(*(state[f"cuts {f.name}"] for f in fields(Cuts)))
-            return replace(tree, lift=replace(tree.lift, cuts=cuts)), None, None, []
-        inner = decided_duals(run, tree, root)
+            form = whole if len(state["rest"][0]) == len(JointNodes(run.program, whole).zero[1]) else apart
+            tree = JointNodes(run.program, replace(form, cuts=cuts), known=run.known, outer=state["outer"])
+            return tree, None, None, []
+        first = Exact._first(run, apart)
+        if run.best is None or first[1] is None or not apart.absorbed.any() or whole.multipliers > MULTIPLIERS or not (
+                (gap := run.best.value - first[1].bound) < LITTLE * abs(run.best.value)):
+            return first
+        other = Exact._first(run, whole)
+        return other if other[1] is not None and run.best.value - other[1].bound < 0.5 * gap else first
+
+    @staticmethod
+    def _first(run: Run, form: LiftForm
+               ) -> tuple[NodeBounds, Certificate | None, RawSolution | None, list[IntArray]]:
+        """Return what is known of the first node of one lift."""
+        tree = JointNodes(run.program, form, known=run.known)
+        tree = replace(tree, outer=outer_duals(tree))
+        inner = decided_duals(run, tree, root := np.asarray(run.program.labels.pinned))
         with run.share(ROOT_SHARE):
             run.budget = run.budget.replace(max_iter=None)  # which counts nodes
             raw, proof = SDP().solve_lift(run, form := tree.form(root, inner))
         if proof is not None:
-            proof = replace(proof, arrays=proof.arrays | {"inner": tree.lift.losses.point_duals(inner)})
+            proof = replace(proof, arrays=proof.arrays | tree.places(inner))
         if (reached := raw.get("reached")) is None:
             return tree, proof, None, []
         rounded = round_vectors(run, form.vectors(raw["V"], raw["W"]), int(SDP().rounding))
@@ -212,6 +231,12 @@ class Exact(Relaxation):
                     late_solver=run.fixed_solver)
         other.history, other.seconds = run.history, run.seconds
         return other
+
+
+def of_tree(program: MarginProgram) -> LiftForm:
+    """Return the lift of joint nodes: decision values tell of what nothing couples, where known labels bound them."""
+    form = lift(program)
+    return form if form.reference is not None and form.is_bounded else lift(program, whole=True)
 
 
 def refuse_rising(program: MarginProgram) -> Refusal | None:
@@ -238,7 +263,7 @@ def joint_obstacle(program: MarginProgram) -> str | None:
         return "the lift takes no loss that is finite at one point alone"
     if isinstance(offer := SDP().offer(program), Refusal):
         return offer.reason
-    many = lift(program, whole=True).multipliers
+    many = of_tree(program).multipliers
     return None if many <= MULTIPLIERS else f"the lift has {many} multipliers, above {MULTIPLIERS}"
 
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from margindsl.calculus import PLQ
 from margindsl.contract import Offer, RawSolution, Refusal, Status, integers, numbers
-from margindsl.drivers.branching import decided_duals
+from margindsl.drivers.branching import decided_duals, outer_duals
 from margindsl.drivers.checkpoint import State, raw_of, raw_state
 from margindsl.drivers.guard import doubted, name_of, offer_of
+from margindsl.drivers.rounding import polish
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import answer_first, first_start
 from margindsl.program.certificates import Certificate
@@ -149,7 +150,7 @@ class SDP(Relaxation):
                            message=raw.message)
         if better is not None:  # what is proved is proved of better labels than these
             certificate = replace(certificate, bound=min(certificate.bound, better.value),
-                                  arrays=certificate.arrays | {"inner": form.losses.point_duals(inner)})
+                                  arrays=certificate.arrays | inner)
         if not np.isfinite(raw.objective):  # what a solver did not say
             raw = replace(raw, objective=certificate.bound)
         raw = doubted(form, raw, certificate.bound, raw.objective, max(run.budget.tol, ROUGH), name_of(run.solver))
@@ -167,11 +168,11 @@ class SDP(Relaxation):
         both = ((points, int(self.rounding)),) if form.count and points is not None else ()
         return replace(found, vectors=(*both, (form.image(W), int(self.rounding))))
 
-    def _inside(self, run: Run, form: LiftForm) -> tuple[LiftForm, FloatArray, Answer | None]:
+    def _inside(self, run: Run, form: LiftForm) -> tuple[LiftForm, dict[str, FloatArray], Answer | None]:
         """Return the lift for labels that are better than some, the duals that say where their weights are, and those
         labels, fitted; the lift itself and None without cuts, or where nothing says that.
         """
-        nothing = form, np.zeros(0), None
+        nothing = form, dict[str, FloatArray](), None
         if self.cuts == "none" or not run.solver.takes_cuts or form.clusters > 2:
             return nothing
         apart, root = run.apart(), np.asarray(run.program.labels.pinned)
@@ -181,8 +182,11 @@ class SDP(Relaxation):
         answer_first(apart)
         if apart.best is None:
             return nothing
+        if form.reference is not None and self.polish != "none":  # good labels say more of where better ones are
+            run.hold(polish(apart, [apart.best.labels], str(self.polish), bound=run.program.losses.least_value()))
+        better = replace(better, outer=outer_duals(better))
         inner = decided_duals(run, better, root)
-        return better.form(root, inner), inner, apart.best
+        return better.form(root, inner), better.places(inner), apart.best
 
     def _weighted(self, run: Run) -> Certificate | None:
         """Return the proof of the lift at the weights of blocks that good labels choose, where a norm is their sum."""

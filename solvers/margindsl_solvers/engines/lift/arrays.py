@@ -96,7 +96,7 @@ class LiftArrays:
         rows = np.flatnonzero(~fixed)
         reach = 2 * np.sqrt(2 * np.einsum("ir,ir->i", features, features).max(initial=0.0)) + 4 * form.units[1]
         pieces = Pieces.of_losses(losses, losses.weights / unit, squared, form.units[1], ~fixed, reach,
-                                  ~form.linear & (form.clusters > 2), form.domain)
+                                  ~form.linear & (form.clusters > 2), form.domain, form.even)
         # the columns of V, and the atoms
         own = np.flatnonzero(losses.bare[rows])  # by label; their vectors are like those of cuts
         above, ends = np.vstack([form.omega, cuts.matrix(N).toarray(), form.states[np.isin(
@@ -106,13 +106,13 @@ class LiftArrays:
         extras[N:, len(form.omega):len(form.omega) + len(sigma)] = sigma.T
         first = N + extras.shape[1]
         q_rows, u_rows = np.flatnonzero(squared[rows]), np.flatnonzero(form.linear[rows])
-        points, slopes = losses.points[rows], losses.slopes[rows]
+        points, slopes, (place, signs) = losses.points[rows], losses.slopes[rows], form.rows
         turned = np.flatnonzero(losses.bare[rows[u_rows]])
         scalars = losses.scalars
         slack = np.flatnonzero(scalars.nonneg)
         beta2, ell2 = form.limits
         scale = np.concatenate([np.ones(ends[2]), -np.ones(cuts.count + len(own)), 2 * slopes[q_rows]**2,
-                                (-2 * slopes * form.sign[points])[u_rows], -2 * losses.bare[rows[u_rows[turned]]],
+                                (-2 * slopes * signs[points])[u_rows], -2 * losses.bare[rows[u_rows[turned]]],
                                 np.zeros(len(slack))])
         gain = -0.5 * np.concatenate([np.ones(N), beta2, ell2, -cuts.least, np.zeros(len(scale) - first + len(own))])
         q = first + np.arange(len(q_rows))
@@ -129,13 +129,13 @@ class LiftArrays:
         if form.free_bias:
             constant[-1, -1] = 0.0
         if np.any(u_fixed):
-            weights = losses.scatter(u_fixed) * form.sign
+            weights = losses.scatter(u_fixed) * signs
             held = np.flatnonzero(weights)
-            np.add.at(constant[:N, N:], form.component[held], -weights[held, None] * features[held])
+            np.add.at(constant[:N, N:], place[held], -weights[held, None] * features[held])
             if losses.is_turned:
                 constant[form.reference, N:] -= losses.scatter_turned(u_fixed) @ features
             constant[N:, :N] = constant[:N, N:].T
-        pair = np.stack([form.component[points[u_rows]], first + points[u_rows]])
+        pair = np.stack([place[points[u_rows]], first + points[u_rows]])
         beside = np.stack([np.full(len(turned), form.reference or 0), pair[1, turned]])
         return cls(
             form, unit, features, extras, constant, pieces, fixed, np.append(np.arange(first), first + points[q_rows]),

@@ -11,13 +11,13 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.program.lift import LiftForm
-from margindsl.typing import FloatArray, IntArray
+from margindsl.typing import BoolArray, FloatArray, IntArray
 from margindsl_solvers.engines.course import Bracket, Course
 from margindsl_solvers.engines.lift.arrays import Dual, Face, LiftArrays, Matrices, ray
-from margindsl_solvers.engines.lift.pieces import adjugate, determinant
+from margindsl_solvers.engines.lift.pieces import Pieces, adjugate, determinant
 
 JAMMED = 1e-3  # longest of the two steps that is taken for no progress
-INSIDE, SHORTER = 0.92, 0.87  # part of the way to the boundary that is taken; trial steps towards it
+INSIDE, SHORTER = 0.95, 0.9  # part of the way to the boundary that is taken; trial steps towards it
 REFINED = 3  # solutions of a Newton system at most, each for what the one before left of the primal residual
 NEAR, FINER = 0.1, 8  # share of the tolerance that losses may be off by; parts that a piece is cut into at once
 SLOW = 40  # steps without a fall of the error
@@ -127,19 +127,9 @@ class InteriorRun(Course[Bracket]):
         parts = np.ceil(shares.clip(1.0, FINER**3) ** (1 / 3) - 1e-9)
         pieces = old.refined(parts.astype(int))
         self.lift = lift = replace(lift, pieces=pieces)
-        cut = old.total(1.0 * (parts > 1)) > 0
         mu = _product(self.now, self.primal) / (lift.order + 2 * len(x) + len(x_signed))
-        delta, sigma = pieces.start(*lift.arguments(self.dual.y), mu)
-        new, slack, many = cut[pieces.row], old.slack, int(old.slack.sum())
-        sigma[~new], delta = self.dual.sigma[~cut[old.row]], np.where(cut, delta, self.dual.delta)
-        self.dual = self.dual._replace(delta=delta, sigma=sigma)
-        self.now = lift.matrices(self.dual)
-        fresh, sigmas = pieces.centred(self.now.z, sigma)
-        fresh[~new] = x[~cut[old.row]]
-        before = np.zeros(len(slack))
-        before[slack] = x_signed[:many]
-        sigmas[~new] = before[~cut[old.row]]
-        self.primal = Matrices(X, fresh, np.append(sigmas[pieces.slack], x_signed[many:]))
+        self.dual, x, x_signed = carried(lift, old, self.dual, x, x_signed, old.total(1.0 * (parts > 1)) == 0, mu)
+        self.now, self.primal = lift.matrices(self.dual), Matrices(X, x, x_signed)
         self.bound, self.best_y, self.off, self.rounded = -np.inf, self.dual.y, np.inf, 0
 
     def _error(self, missing: Dual) -> float:
@@ -275,7 +265,7 @@ class InteriorRun(Course[Bracket]):
         _, change, turn, _ = direction(Matrices(np.zeros_like(X), np.zeros_like(x), np.zeros_like(x_signed)), 1)
         t, s = (min(1.0, length) for length in lengths(change, turn))
         after = _product(_plus(now, change, t), _plus(primal, turn, s))
-        centring = min(0.8, max(1e-3, (after / gap)**2))
+        centring = min(0.8, max(1e-3, (after / gap)**max(1.0, 3.0 * min(t, s)**2)))
         XS = turn.S @ change.S @ S_inverse
 
         # 6. corrector, and the step
@@ -404,6 +394,8 @@ def moved(start: Iterate, lift: LiftArrays) -> Iterate:
     gone[old.signed] = x_signed[many:]
     rest, rest_old = (lift.kind != 3) & (lift.kind != 0), (old.kind != 3) & (old.kind != 0)
     y[rest], x[rest] = start.dual.y[rest_old], gone[rest_old]
+    u_points = form.losses.points[np.flatnonzero(~lift.fixed)[lift.u_rows]]
+    y[lift.u[((old.form.absorbed > form.absorbed) & (form.sign < 0))[u_points]]] *= -1.0  # of f before, now of −f
     y[:N] = np.bincount(target, start.dual.y[:len(target)], N)
     cuts, gamma, slack = np.flatnonzero(lift.kind == 3), start.dual.y[old.kind == 3], gone[old.kind == 3]
     y[cuts] = np.bincount(at[at >= 0], gamma[at >= 0], len(cuts))
@@ -427,12 +419,25 @@ def moved(start: Iterate, lift: LiftArrays) -> Iterate:
             break
     else:
         y[:N] += b.T @ (b.sum(axis=1) * y[new])
-    dual, sigmas = dual._replace(y=y), x_signed[:many]
-    if lift.pieces is not old.pieces:  # losses on other intervals begin on the central path
-        dual = Dual(y, *lift.pieces.start(*lift.arguments(y), mu))
-        z, sigmas = lift.pieces.centred(lift.matrices(dual).z, dual.sigma)
-        sigmas = sigmas[lift.pieces.slack]
-    return Iterate(lift, dual, Matrices(X, z, np.append(sigmas, x[lift.signed])), start.scalars)
+    x_signed = np.append(x_signed[:many], x[lift.signed])
+    if lift.pieces is old.pieces:
+        return Iterate(lift, dual._replace(y=y), Matrices(X, z, x_signed), start.scalars)
+    dual, z, x_signed = carried(lift, old.pieces, dual._replace(y=y), z, x_signed, lift.pieces.same(old.pieces), mu)
+    return Iterate(lift, dual, Matrices(X, z, x_signed), start.scalars)
+
+
+def carried(lift: LiftArrays, old: Pieces, dual: Dual, x: FloatArray, x_signed: FloatArray, same: BoolArray, mu: float
+            ) -> tuple[Dual, FloatArray, FloatArray]:
+    """Return a dual point, x of z and of what is ≥ 0 of a lift with other pieces: rows that are not the same begin on
+    the central path."""
+    pieces, many = lift.pieces, int(old.slack.sum())
+    delta, sigma = pieces.start(*lift.arguments(dual.y), mu)
+    new, before = same[pieces.row], np.zeros(len(old.slack))
+    sigma[new], delta = dual.sigma[same[old.row]], np.where(same, dual.delta, delta)
+    dual, before[old.slack] = Dual(dual.y, delta, sigma), x_signed[:many]
+    fresh, sigmas = pieces.centred(lift.matrices(dual).z, sigma)
+    fresh[new], sigmas[new] = x[same[old.row]], before[same[old.row]]
+    return dual, fresh, np.append(sigmas[pieces.slack], x_signed[many:])
 
 
 def solve_interior(form: LiftForm, budget: Budget, reached: Reached | None = None) -> RawSolution:

@@ -44,11 +44,12 @@ class Pieces:
 
     @classmethod
     def of_losses(cls, losses: Losses, weights: FloatArray, squares: BoolArray, unit: float, kept: BoolArray,
-                  reach: float, falling: BoolArray, domain: FloatArray | None = None) -> Pieces:
+                  reach: float, falling: BoolArray, domain: FloatArray | None, even: BoolArray) -> Pieces:
         """Return the pieces of c_r ρ_r(x + d_r) by row.
 
         `reach`: how far from zero losses that are not piecewise quadratic are followed; `falling` (m,): the rows that
-        enter by the falling part of their loss alone; `domain` (m, 2): ends of x.
+        enter by the falling part of their loss alone; `domain` (m, 2): ends of x; `even` (m,): the rows that take the
+        pieces of ρ(−x + d) too.
         """
         tables = [(part.start + np.flatnonzero(falling[part] == falls),
                    quadratics(term.loss.split()[0] if falls else term.loss, reach))
@@ -58,6 +59,9 @@ class Pieces:
         there = losses.row_losses(losses.shifts) / np.maximum(losses.weights, 1e-300)
         away = np.array([(-np.inf, np.inf, 0.0, 0.0, value, -1.0) for value in there[turned]]).reshape(-1, 6)
         row, table = np.append(row, np.flatnonzero(turned)), np.vstack([table, away])
+        (low, high, a2, a1, a0, error), sums = table[again := even[row]].T, 2 * losses.shifts[row[again]]
+        row, table = np.append(row, row[again]), np.vstack([table, np.stack([
+            sums - high, sums - low, a2, -2 * a2 * sums - a1, (a2 * sums + a1) * sums + a0, error], axis=1)])
         order = np.argsort(row, kind="stable")
         row, table = row[order], table[order]
         if domain is not None:
@@ -78,6 +82,15 @@ class Pieces:
             left = table[own, 0] + index[own] * width[own]
             table[own] = parabolas(term.loss, left, left + width[own])
         return replace(self, row=row, table=table)
+
+    def same(self, other: Pieces) -> BoolArray:
+        """Return (m,) which rows have the same pieces as others of the same rows."""
+        many, before = np.bincount(self.row), np.bincount(other.row)
+        same = many == before
+        here, there = same[self.row], same[other.row]
+        differ = np.any(self.table[here] != other.table[there], axis=1)
+        same[self.row[here][differ]] = False
+        return same
 
     def __post_init__(self) -> None:
         of = self.kept[self.row]
