@@ -9,9 +9,12 @@ import pytest
 
 import margindsl as md
 from margindsl.contract import Budget
+from margindsl.drivers.branching import outer_duals
 from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
-from margindsl.program.lift import Cuts
+from margindsl.program.exhaustion import members
+from margindsl.program.lift import Cuts, within
 from margindsl.program.lift_certificate import repair_lift
+from margindsl.program.nodes import JointNodes
 from margindsl.relaxations.lift import lift, violated_products, violated_triangles, widened
 from margindsl_solvers.conic import Clarabel
 
@@ -64,6 +67,45 @@ def test_known_labels_are_never_forgotten(loss):
     assert form.count == 1 and form.reference == 0 and form.absorbed.sum() == 9
     for relaxation in (md.SDP(polish="none"), md.WeightLifting(polish="none")):
         assert problem.solve(relaxation, "clarabel", random_state=0).bound >= supervised * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared hinge", "odm", "least squares", "huber"])
+@pytest.mark.parametrize("seed, more", [
+    (0, lambda y: []), (1, lambda y: [y[3] == y[4], y[5] != y[6]]), (2, lambda y: [abs(md.sum(y)) <= 4])])
+def test_decision_values_within_intervals_prove_no_less_and_trees_of_them_the_optimum(loss, seed, more):
+    rng = np.random.default_rng(seed)
+    y, f = md.Labels(9), md.Hyperplane(rng.normal(size=(9, 3)), centre=False)
+    known = [y[[0, 1, 2]] == [[1, -1, -1], [-1, -1, -1], [1, 1, -1]][seed]]
+    problem = md.Problem(md.Minimize(0.5 * md.sq_norm(f) + md.sum(LOSSES[loss](y * f))), known + more(y))
+    best = problem.solve(md.Exact(method="enumeration"), random_state=0)
+    plain, within = (problem.solve(md.SDP(cuts=cuts), random_state=0) for cuts in ("none", "auto"))
+    assert plain.bound * (1 - 1e-3) <= within.bound <= best.value * (1 + 1e-9) and within.verify()
+    tree = problem.solve(md.Exact(method="branching", nodes="joint"), random_state=0)
+    assert tree.value == pytest.approx(best.value, rel=1e-5) and tree.verify() and tree.gap <= 2e-4
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared hinge"])
+@pytest.mark.parametrize("columns", [2, 20])
+def test_decision_values_of_better_labels_lie_in_their_intervals(loss, columns):
+    rng = np.random.default_rng(1)
+    y, f = md.Labels(9), md.Hyperplane(rng.normal(size=(9, columns)), centre=False)
+    program = md.Problem(md.Minimize(0.5 * md.sq_norm(f) + 0.5 * md.sum(LOSSES[loss](y * f))),
+                         [y[[0, 1, 2]] == [-1, -1, 1]]).program()
+    fits = [(form.objective(raw["w"], raw["bias"], raw["scalars"]), program.features.apply(raw["w"])) for form in map(
+        program.fix_labels, members(program)) for raw in [md.Solver("newton").solve(form, Budget(tol=1e-10))]]
+    value = float(np.median([height for height, _ in fits]))
+    nodes = JointNodes(program, lift(program), known=lambda: value)
+    nodes = replace(nodes, outer=outer_duals(nodes))
+    ends = within(nodes.contraction(np.asarray(program.labels.pinned))[0], value, *nodes.around)
+    met = np.array([outputs for height, outputs in fits if height < value])
+    assert len(met) > 10 and np.all(ends[:, 0] <= met + 1e-7) and np.all(met <= ends[:, 1] + 1e-7)
+    phi = program.features.toarray()
+    w = cp.Variable(phi.shape[1])
+    lost = cp.pos(1 - cp.multiply([-1, -1, 1], phi[:3] @ w)) ** (1 + (loss != "hinge"))
+    for i, side in ((0, 1), (4, -1), (8, 1)):  # they are hardly wider than they need be
+        far = cp.Problem(cp.Maximize(side * phi[i] @ w), [0.5 * cp.sum_squares(w) + 0.5 * cp.sum(lost) <= value])
+        assert side * ends[i, int(side > 0)] == pytest.approx(
+            far.solve(solver="CLARABEL"), abs=0.02 if loss == "squared hinge" else 0.2)
 
 
 def test_the_upper_branch_of_odm_counts():

@@ -26,7 +26,7 @@ CUTS = md.SDP(cuts="all")
 KINDS = {  # relaxation, loss, constraint, clusters and coding
     "fixed labels": ("supervised", md.hinge, "all"),
     "lift": ("sdp", md.hinge, "balance"),
-    "lift of known labels": ("sdp", soft, "known"),
+    "lift of known labels": ("sdp", md.squared_hinge, "known"),
     "lift of links": ("sdp", md.squared_hinge, "links"),
     "lift with cuts": (CUTS, md.squared_hinge, "balance"),
     "lift of a held bias": (CUTS, md.squared_hinge, "held"),
@@ -115,7 +115,7 @@ CHANGES = {
 FIELDS = [None, "x", [], {}, True, False, np.nan, np.inf, -np.inf, -1, 0, 1, 3, 2.5, -6, 10**9, 2**64 - 6, 10**400,
           1e300, 1e-300]
 WORDS = ["cases", "lift", "none", "pool", "simplex", "binary", "crammer-singer", "OPTIMAL"]
-WITNESSES = ("u", "q", "tau", "d", "kappa", "theta", "eta", "tangents", "middles", "units", "inner")
+WITNESSES = ("u", "q", "tau", "d", "kappa", "theta", "eta", "tangents", "middles", "units", "inner", "outer")
 
 
 def forged_arrays(kind):

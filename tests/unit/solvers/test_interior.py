@@ -235,14 +235,16 @@ def test_pieces_have_the_least_value_of_the_loss(name):
     term = LossTerm(FUNCTIONS[name], np.arange(m), rng.uniform(0.5, 2, m), np.ones(m), rng.uniform(-1, 1, m),
                     np.zeros((m, 0)))
     losses = Losses(m, (term,))
-    every = np.ones(m, dtype=bool)
-    pieces = Pieces.of_losses(losses, losses.weights, every, 2.0, every, 40.0, ~every)
+    every, even = np.ones(m, dtype=bool), np.arange(m) % (2 if isinstance(FUNCTIONS[name], PLQ) else m + 1) == 1
+    pieces = Pieces.of_losses(losses, losses.weights, every, 2.0, every, 40.0, ~every, None, even)
     for _ in range(2):
         pieces = pieces.refined(np.where(pieces.off > 0, 8, 1))
     assert np.all(pieces.off <= 1e-6) and np.all(np.diff(pieces.row) >= 0)
     t = np.linspace(-40, 40, 160_001) + np.zeros((m, 1))
-    t = np.column_stack([t, *(kink - term.shifts for kink in (1.0, 2.0))])
-    values = losses.weights[:, None] * FUNCTIONS[name](t + term.shifts[:, None])
+    kinks = [sign * (kink - term.shifts) for kink in (1.0, 2.0) for sign in (1, -1)]
+    t = np.column_stack([t, *kinks])
+    values, other = (losses.weights[:, None] * FUNCTIONS[name](side * t + term.shifts[:, None]) for side in (1, -1))
+    values = np.where(even[:, None], np.minimum(values, other), values)
     u, q = rng.uniform(-0.3, 0.3, m), -rng.uniform(0.1, 1, m)
     least = np.min(values + u[:, None] * t - q[:, None] * t**2, axis=1)
     np.testing.assert_allclose(pieces.least(u, q), least, atol=1e-6)

@@ -265,7 +265,7 @@ class InteriorRun(Course[Bracket]):
         _, change, turn, _ = direction(Matrices(np.zeros_like(X), np.zeros_like(x), np.zeros_like(x_signed)), 1)
         t, s = (min(1.0, length) for length in lengths(change, turn))
         after = _product(_plus(now, change, t), _plus(primal, turn, s))
-        centring = min(0.8, max(1e-3, (after / gap)**max(1.0, 3.0 * min(t, s)**2)))
+        centring = min(0.8, max(1e-3, (after / gap) ** np.clip(3.0 * min(t, s)**2, 1.0, 3.0)))
         XS = turn.S @ change.S @ S_inverse
 
         # 6. corrector, and the step
