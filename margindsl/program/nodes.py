@@ -17,7 +17,8 @@ from margindsl.program.bounded_bias import NO_BIAS, Interval
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual, with_bias
 from margindsl.program.certificates import Certificate, fixed_label_case, fixed_label_value, projected_duals
 from margindsl.program.equalities import project_duals
-from margindsl.program.lift import LiftForm, LiftPoint, balls, bounded, contracted, within
+from margindsl.program.intervals import balls, bounded, within
+from margindsl.program.lift import LiftForm, LiftPoint, contracted
 from margindsl.program.lift_certificate import point_arrays, repaired_point
 from margindsl.program.program import MarginProgram
 from margindsl.program.split import stretch
@@ -201,7 +202,7 @@ class JointNodes(NodeBounds):
         kappa = np.where(form.omega.any(axis=1), point.kappa, 0.0)
         return repaired_point(form, vars(replace(point, d=d, kappa=kappa, gamma=gamma)))[1]
 
-    def places(self, inner: FloatArray) -> dict[str, FloatArray]:
+    def bounding_duals(self, inner: FloatArray) -> dict[str, FloatArray]:
         """Return the duals that say where weights are as arrays of a certificate."""
         losses = self.lift.losses
         outer = np.array([losses.point_duals(row) for row in self.outer])
@@ -209,7 +210,7 @@ class JointNodes(NodeBounds):
 
     def case(self, u: FloatArray, rest: FloatArray) -> dict[str, Any]:
         point, inner = self.point(u, rest)
-        arrays = point_arrays(self.lift, point) | self.places(inner)
+        arrays = point_arrays(self.lift, point) | self.bounding_duals(inner)
         return {name: x[None] if name in Certificate.UNITS and name != "outer" else x for name, x in arrays.items()}
 
 

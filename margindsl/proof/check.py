@@ -154,8 +154,7 @@ class LabelSet:
         return (Z.max(axis=1, initial=-1) >= label - 1) | (not self.is_symmetric)
 
     def even(self, d: Any, z: Any) -> Any:
-        """Return which points (n,) a lift of diagonal d (n + 1,) sees by their decision values, of both labels: open
-        ones of two clusters whose component has no row."""
+        """Return which points (n,) a lift of diagonal d sees by f, of both labels: open ones of no row."""
         alone = (z < 0) & (np.bincount(self.component, d[:-1], len(z)) == 0) & (self.k == 2) & (not self.p.bare.any())
         return alone[self.component]
 
@@ -330,8 +329,8 @@ class Proof(SimpleNamespace):
             over = np.take_along_axis((np.cumsum(top**2, axis=0) - share * S**2) / p, last, 0)[0]
         return beside + over
 
-    def within(self, B: LabelSet, z: Any, u: Any, v: Any) -> Any:
-        """Return (2, n) ends of decision values for all labellings like z of a lower value than that of the solution.
+    def narrowed(self, f: Any, B: LabelSet, z: Any, u: Any, v: Any) -> Any:
+        """Return less of ends f (2, n) of decision values, for all labellings like z of less than the solution's value.
 
         With duals u of decided points, value >= sum min(h + ux) + |w - H/norm|^2/2 - H'H/norm/2, H = sum u y phi.
         """
@@ -339,7 +338,7 @@ class Proof(SimpleNamespace):
         try:
             low, v, _ = self.least(u, 0 * u, v)
         except ValueError:  # duals that prove nothing, as zeros of linear losses, hold nothing
-            return np.multiply.outer([-np.inf, np.inf], np.ones(self.n))
+            return f
         need(not np.any(v * (code == 0)), "duals of what is decided use open labels")
         H, size = (code * v) @ self.columns, np.abs(v) @ self.magnitudes
         parts = abs(self.known) + abs(self.constant) + abs(low), size**2 @ (1 / self.norm)
@@ -347,59 +346,48 @@ class Proof(SimpleNamespace):
         reach = math.sqrt(max(0.0, square)) * np.sqrt(self.magnitudes**2 @ (1 / self.norm))
         middle, far = self.columns @ (H / self.norm), self.magnitudes @ (size / self.norm)
         reach = reach * (1 + self.rate) + 2 * self.rate * far
-        return np.stack([middle - reach, middle + reach])
+        return np.stack([np.maximum(f[0], middle - reach), np.minimum(f[1], middle + reach)])
 
     def ends(self, B: LabelSet, number: int, z: Any, even: Any) -> Any:
-        """Return (2, m) ends of x for all labellings like z of a lower value than that of the solution.
-
-        Of points that are seen by their decision values those of slope f, of open ones that hold for both labels.
-        """
-        if self.around is None:  # of known labels: for all
-            found = [self.within(B, B.z, u, self.tangents[number]) for u in self.outer]
-            self.around = np.stack([np.max([x[0] for x in found], axis=0, initial=-np.inf),
-                                    np.min([x[1] for x in found], axis=0, initial=np.inf)])
-        low, high = self.within(B, z, self.inner[number], self.tangents[number])
-        f = np.stack([np.maximum(low, self.around[0]), np.minimum(high, self.around[1])])
-        code = np.where(even, 1, B.own[z][B.component] * B.sign)
-        both = np.multiply.outer([-1, 1], np.abs(f).max(axis=0))
+        """Return (2, m) ends of x, of even points for y = 1, of open ones for both, for labellings as in `narrowed`."""
+        if self.around is None:  # by known labels, for all leaves
+            self.around = np.multiply.outer([-np.inf, np.inf], np.ones(self.n))
+            for u in self.outer:
+                self.around = self.narrowed(self.around, B, B.z, u, self.tangents[number])
+        f = self.narrowed(self.around, B, z, self.inner[number], self.tangents[number])
+        code, both = B.own[z][B.component] * B.sign + even, np.multiply.outer([-1, 1], np.abs(f).max(axis=0))
         return np.sort(self.slopes * np.where(code == 0, both, code * f)[:, self.points], axis=0)
 
     def least(self, u: Any, q: Any, v: Any, ends: Any = None, even: Any = False) -> tuple[float, Any, Any]:
         """Return the sum over losses of min over x of h(x) + ux + qx^2/2, rounding taken off; u and q as of margins.
 
-        Where there are `ends` (2, m), over what lies between them; of `even` losses over h(-x) too.
+        Where there are `ends` (2, m), over what lies between them; of `even` points over h(-x) too.
         """
-        total, rest = self.minima(u, q, v, ends)
-        if np.any(even):
-            other, _ = self.minima(-u, q, v, None if ends is None else -ends[::-1])
-            total = np.where(even, np.minimum(total, other), total)
-        need(np.all(np.isfinite(total)), f"a dual point is outside the domain of loss {np.argmin(np.isfinite(total))}")
-        v, q = (np.bincount(self.points, z, self.n) for z in (u * self.slopes, q * self.slopes**2))
-        return math.fsum(total + rest), v, q
-
-    def minima(self, u: Any, q: Any, v: Any, ends: Any) -> tuple[Any, Any]:
-        """Return the minima (m,) of `least`, and what tangents of logarithms add."""
         over, parts = u @ self.coupling - self.costs, np.abs(u) @ np.abs(self.coupling) + np.abs(self.costs)
         over = np.where(self.nonneg, over, np.abs(over)) <= (len(u) + 8) * EPS * parts
         need(np.all(over) and not np.any(np.abs(q) @ self.coupling**2), "a dual point does not balance shared scalars")
         need(np.all(q * np.abs(self.bare) <= 0), "a multiplier of a loss by label is negative")
         by_label, here = self.bare != 0, np.flatnonzero((self.left <= 0) & (self.right >= 0))
         own, q = np.where(by_label, q, 0.0), np.where(by_label, 0.0, q)
-        left, right = (self.left, self.right) if ends is None else (
-            np.maximum(self.left, ends[0][self.cell]), np.minimum(self.right, ends[1][self.cell]))
-        i, k, v = self.cell, self.anchor, np.clip(v, -1.0, 0.0)  # log(1 + exp(-z)) is no less than vz - its conjugate
+        again = np.flatnonzero((np.zeros(self.n, dtype=bool) | even)[self.points[self.cell]])
+        i, k, left, right, A, slant, C = (np.append(x, y[again]) for x, y in (
+            (self.cell, self.cell), (self.anchor, -self.anchor), (self.left, -self.right), (self.right, -self.left),
+            (self.A, self.A), (self.B, -self.B), (self.C, self.C)))
+        if ends is not None:
+            left, right = np.maximum(left, ends[0][i]), np.minimum(right, ends[1][i])
+        v = np.clip(v, -1.0, 0.0)  # log(1 + exp(-z)) is no less than vz - its conjugate
         dual = -v * np.log(np.where(v < 0, -v, 1)) + (1 + v) * np.log1p(np.where(v > -1, v, 0))
         slope, strain, rest, size = (np.bincount(self.log_at, self.log_c * z, len(u)) for z in (
             self.log_a * v, np.abs(self.log_a * v), v * self.log_d - dual, np.abs(v * self.log_d) + np.abs(dual)))
-        half = np.where(self.singer & (np.minimum(self.left, self.slopes[i]) < 0), 0, q[i] / 2)  # no square of a fall
+        half = np.where(self.singer & (np.minimum(left, self.slopes[i]) < 0), 0, q[i] / 2)  # no square of a fall
         linear, strain, low = (u + slope)[i], (np.abs(u) + strain)[i], np.full(len(i), np.inf)
-        steep, size, total = np.abs(self.B), np.abs(self.C) + size[i], np.full(len(u), np.inf)
-        bend, tilt = self.A + half, u[i] + (slope[i] + self.B - 2 * self.A * k)  # bend x^2 + tilt x but for a constant
+        steep, size, total = np.abs(slant), np.abs(C) + size[i], np.full(len(u), np.inf)
+        bend, tilt = A + half, u[i] + (slope[i] + slant - 2 * A * k)  # bend x^2 + tilt x but for a constant
         lowest = np.clip(np.where(bend > 0, -tilt / (2 * bend), k), left, right)
         for x, sign in ((left, 1), (right, -1), (lowest, 0)):
             t, falls = x - k, (bend < 0) | ((bend == 0) & (sign * tilt > 64 * EPS * (strain + steep)))
-            parts = (np.abs(self.A * t) + steep) * np.abs(t) + (strain + np.abs(half * x)) * np.abs(x) + size
-            value = (self.A * t + self.B) * t + (half * x + linear) * x + self.C - 64 * EPS * parts
+            parts = (np.abs(A * t) + steep) * np.abs(t) + (strain + np.abs(half * x)) * np.abs(x) + size
+            value = (A * t + slant) * t + (half * x + linear) * x + C - 64 * EPS * parts
             low = np.minimum(low, np.where(np.isfinite(x), value, np.where(falls, -np.inf, np.inf)))
         np.minimum.at(total, i, np.where(left <= right, low, np.inf))
         if by_label.any():  # what a loss is for the other label
@@ -408,7 +396,9 @@ class Proof(SimpleNamespace):
             np.minimum.at(away, i[here], (self.A[here] * t - self.B[here]) * t + self.C[here] - 64 * EPS * parts)
             total = np.where(by_label, np.minimum(total - own, away), total)
             need(not by_label[self.log_at].any(), "a loss by label is not piecewise quadratic")
-        return total, rest
+        need(np.all(np.isfinite(total)), f"a dual point is outside the domain of loss {np.argmin(np.isfinite(total))}")
+        v, q = (np.bincount(self.points, z, self.n) for z in (u * self.slopes, q * self.slopes**2))
+        return math.fsum(total + rest), v, q
 
     def squared(self, q: Any) -> Any:
         """Return multiples of |f|^2 that are no less than multiples q of squared margins."""
@@ -477,7 +467,7 @@ class Proof(SimpleNamespace):
             need(len(Z) == len(self.pairs) == 1 and not self.coupling.any() and not self.bare.any(), "not looked for")
             even = B.even(self.d[number], Z[0]) & (self.kind == "lift")
             ends = self.ends(B, number, Z[0], even)
-        low, v, q = self.least(u.sum(axis=1), q, self.tangents[number], ends, even[self.points])
+        low, v, q = self.least(u.sum(axis=1), q, self.tangents[number], ends, even)
         bare = np.bincount(self.points, u.sum(axis=1) * self.bare, self.n)
         if self.kind == "lift":
             seen = [np.ones(len(self.norm), dtype=bool)]

@@ -215,7 +215,7 @@ class Exact(Relaxation):
             run.budget = run.budget.replace(max_iter=None)  # which counts nodes
             raw, proof = SDP().solve_lift(run, form := tree.form(root, inner))
         if proof is not None:
-            proof = replace(proof, arrays=proof.arrays | tree.places(inner))
+            proof = replace(proof, arrays=proof.arrays | tree.bounding_duals(inner))
         if (reached := raw.get("reached")) is None:
             return tree, proof, None, []
         rounded = round_vectors(run, form.vectors(raw["V"], raw["W"]), int(SDP().rounding))

@@ -186,7 +186,7 @@ class SDP(Relaxation):
             run.hold(polish(apart, [apart.best.labels], str(self.polish), bound=run.program.losses.least_value()))
         better = replace(better, outer=outer_duals(better))
         inner = decided_duals(run, better, root)
-        return better.form(root, inner), better.places(inner), apart.best
+        return better.form(root, inner), better.bounding_duals(inner), apart.best
 
     def _weighted(self, run: Run) -> Certificate | None:
         """Return the proof of the lift at the weights of blocks that good labels choose, where a norm is their sum."""

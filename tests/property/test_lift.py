@@ -12,7 +12,8 @@ from margindsl.contract import Budget
 from margindsl.drivers.branching import outer_duals
 from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
 from margindsl.program.exhaustion import members
-from margindsl.program.lift import Cuts, within
+from margindsl.program.intervals import within
+from margindsl.program.lift import Cuts
 from margindsl.program.lift_certificate import repair_lift
 from margindsl.program.nodes import JointNodes
 from margindsl.relaxations.lift import lift, violated_products, violated_triangles, widened

@@ -106,7 +106,7 @@ class LiftArrays:
         extras[N:, len(form.omega):len(form.omega) + len(sigma)] = sigma.T
         first = N + extras.shape[1]
         q_rows, u_rows = np.flatnonzero(squared[rows]), np.flatnonzero(form.linear[rows])
-        points, slopes, (place, signs) = losses.points[rows], losses.slopes[rows], form.rows
+        points, slopes, (at, signs) = losses.points[rows], losses.slopes[rows], form.rows
         turned = np.flatnonzero(losses.bare[rows[u_rows]])
         scalars = losses.scalars
         slack = np.flatnonzero(scalars.nonneg)
@@ -131,11 +131,11 @@ class LiftArrays:
         if np.any(u_fixed):
             weights = losses.scatter(u_fixed) * signs
             held = np.flatnonzero(weights)
-            np.add.at(constant[:N, N:], place[held], -weights[held, None] * features[held])
+            np.add.at(constant[:N, N:], at[held], -weights[held, None] * features[held])
             if losses.is_turned:
                 constant[form.reference, N:] -= losses.scatter_turned(u_fixed) @ features
             constant[N:, :N] = constant[:N, N:].T
-        pair = np.stack([place[points[u_rows]], first + points[u_rows]])
+        pair = np.stack([at[points[u_rows]], first + points[u_rows]])
         beside = np.stack([np.full(len(turned), form.reference or 0), pair[1, turned]])
         return cls(
             form, unit, features, extras, constant, pieces, fixed, np.append(np.arange(first), first + points[q_rows]),
