@@ -427,7 +427,7 @@ def outer_duals(nodes: JointNodes) -> FloatArray:
     of, own, seen = form.losses, np.flatnonzero(form.decided), form.decided[form.losses.points] != 0
     r = int(min(len(own), form.features.rank))
     bounded = nodes.is_bounded and np.isfinite(value) and np.all(np.isinf([term.loss.domain for term in of.terms]))
-    if not bounded or not r or form.n * max(len(own), r) * r**2 > LARGEST_REACH:
+    if not bounded or not r or not form.features.row_norms().any() or form.n * max(len(own), r) * r**2 > LARGEST_REACH:
         return np.zeros((0, of.rows))
     phi = np.asarray(form.features.toarray())
     basis = np.eye(r) if r == form.features.rank else np.linalg.qr(phi[own].T)[0]

@@ -60,7 +60,7 @@ def repaired_point(form: LiftForm, answer: Any) -> tuple[LiftPoint, float]:
             value = form.value(fixed)
             if best is None or value > bound:
                 best, bound = fixed, value
-            if bound >= least - SLACK * abs(least):  # a point that needed no repair
+            if np.any(point.q) and bound >= least - SLACK * abs(least):  # which needed no repair, and squares no scale
                 break
         if np.isfinite(bound) and bound >= form.value(starts[-1]):
             break

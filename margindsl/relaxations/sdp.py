@@ -59,8 +59,9 @@ class SDP(Relaxation):
 
     Links and known labels are contracted to one variable a component (exact), label bounds become ωᵀMω ≤ β², and the
     second moments φᵀWφ of decision values take part wherever a loss gains by them. Points whose labels nothing else
-    sees have their labels minimised out, which loses nothing. The bound is repaired from the solver's dual point, never
-    its value.
+    sees have their labels minimised out, which loses nothing; where known labels hold decision values of better labels
+    in intervals, the lesser loss of both labels is convexified there, with both moments. The bound is repaired from the
+    solver's dual point, never its value.
 
     More than two clusters are coded by the corners of a simplex, M_ij = ⟨c_{y_i}, c_{y_j}⟩ ∈ {1, −1/(k−1)}; the
     products M_ij ≥ −1/(k−1) are cuts, cannot-links are equalities.

@@ -103,10 +103,10 @@ def test_decision_values_of_better_labels_lie_in_their_intervals(loss, columns):
     phi = program.features.toarray()
     w = cp.Variable(phi.shape[1])
     lost = cp.pos(1 - cp.multiply([-1, -1, 1], phi[:3] @ w)) ** (1 + (loss != "hinge"))
-    for i, side in ((0, 1), (4, -1), (8, 1)):  # they are hardly wider than they need be
+    for i, side in ((0, 1), (4, -1), (8, 1)):  # of smooth losses they are hardly wider than they need be
         far = cp.Problem(cp.Maximize(side * phi[i] @ w), [0.5 * cp.sum_squares(w) + 0.5 * cp.sum(lost) <= value])
-        assert side * ends[i, int(side > 0)] == pytest.approx(
-            far.solve(solver="CLARABEL"), abs=0.02 if loss == "squared hinge" else 0.2)
+        found, least = side * ends[i, int(side > 0)], far.solve(solver="CLARABEL")
+        assert least - 1e-6 <= found <= least + (0.02 if loss == "squared hinge" else np.ptp(ends[i]))
 
 
 def test_the_upper_branch_of_odm_counts():
