@@ -45,7 +45,17 @@ def compose(outer: ConvexFunction, inner: ConvexFunction) -> ConvexFunction:
         return outer.precompose(slope, shift)
     if isinstance(outer, PLQ) and isinstance(inner, PLQ) and not (
             np.any(outer.coefficients[:, 0] > 0) and np.any(inner.coefficients[:, 0] > 0)):
-        return _compose_pieces(outer, inner)
+        knots: list[float] = [inner.lower]
+        for (a, b), row in zip(pairwise([inner.lower, *inner.breakpoints, inner.upper]), inner.coefficients):
+            cuts = [r for t in outer.breakpoints for r in rows.crossings(row - np.array([0.0, 0.0, t]), a, b)]
+            knots += [*sorted(cuts), b]
+        points = np.array([rows.three_points(a, b) for a, b in pairwise(knots)])  # the inner values may touch a knot
+        own = inner.coefficients[np.searchsorted(inner.breakpoints, points[:, 1])]
+        values = np.array([rows.values_at(row, three) for row, three in zip(own, points)])
+        over = outer.coefficients[np.searchsorted(outer.breakpoints, values).max(axis=1)]
+        (q, s, c), (Q, S, C) = over.T, own.T
+        table = np.column_stack([q * S * S + s * Q, 2 * q * S * C + s * S, q * C * C + s * C + c])
+        return PLQ._on(knots, table)
     try:
         least = inner.minimum()
     except CalculusError:
@@ -55,20 +65,6 @@ def compose(outer: ConvexFunction, inner: ConvexFunction) -> ConvexFunction:
         raise CalculusError(f"{outer!r} of {inner!r} is not known to be convex: a function of a convex one has to rise "
                             f"over its values, which begin at {least:g}")
     return Composed(outer, inner)
-
-
-def _compose_pieces(outer: PLQ, inner: PLQ) -> PLQ:
-    knots: list[float] = [inner.lower]
-    for (a, b), row in zip(pairwise([inner.lower, *inner.breakpoints, inner.upper]), inner.coefficients):
-        cuts = [r for t in outer.breakpoints for r in rows.crossings(row - np.array([0.0, 0.0, t]), a, b)]
-        knots += [*sorted(cuts), b]
-    points = np.array([rows.three_points(a, b) for a, b in pairwise(knots)])  # the inner values may touch a knot
-    own = inner.coefficients[np.searchsorted(inner.breakpoints, points[:, 1])]
-    values = np.array([rows.values_at(row, three) for row, three in zip(own, points)])
-    over = outer.coefficients[np.searchsorted(outer.breakpoints, values).max(axis=1)]
-    (q, s, c), (Q, S, C) = over.T, own.T
-    table = np.column_stack([q * S * S + s * Q, 2 * q * S * C + s * S, q * C * C + s * C + c])
-    return PLQ._on(knots, table)
 
 
 def maximum(first: ConvexFunction, second: ConvexFunction) -> ConvexFunction:

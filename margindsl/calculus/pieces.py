@@ -107,16 +107,12 @@ def merged(knots: FloatArray, coefficients: FloatArray) -> tuple[FloatArray, Flo
     """Return the same function with equal neighbouring pieces joined."""
     keep = [0]
     for k in range(1, len(coefficients)):
-        if not _same(coefficients[keep[-1]], coefficients[k], knots[k]):
+        left, right, t = coefficients[keep[-1]], coefficients[k], knots[k]
+        height, gap = np.maximum(np.abs(left), np.abs(right)), np.abs(left - right)
+        slope, value = 2 * height[0] * abs(t) + height[1], height[0] * t * t + height[1] * abs(t) + height[2]
+        if not (gap[0] <= MERGE * height[0] and gap[1] <= MERGE * slope and gap[2] <= MERGE * value):
             keep.append(k)
     return np.append(knots[keep], knots[-1]), coefficients[keep]
-
-
-def _same(left: FloatArray, right: FloatArray, t: float) -> bool:
-    height, gap = np.maximum(np.abs(left), np.abs(right)), np.abs(left - right)
-    slope = 2 * height[0] * abs(t) + height[1]
-    value = height[0] * t * t + height[1] * abs(t) + height[2]
-    return bool(gap[0] <= MERGE * height[0] and gap[1] <= MERGE * slope and gap[2] <= MERGE * value)
 
 
 def crossings(difference: FloatArray, lower: float, upper: float) -> list[float]:

@@ -238,7 +238,13 @@ class Evaluation:
             a, slope, value = np.ascontiguousarray(self.anchors.T)
             return np.ascontiguousarray(self.coefficients[:, 0]), a, slope, value
         ends = np.concatenate([[self.lower], self.breakpoints, [self.upper]])
-        a = np.array([_anchor(row, low, high) for row, low, high in zip(self.coefficients, ends[:-1], ends[1:])])
+        a = np.empty(len(self.coefficients))
+        for k, (row, low, high) in enumerate(zip(self.coefficients, ends[:-1], ends[1:])):
+            # among the ends of a piece, its vertex and zero, the point at which its value is smallest
+            vertex = -row[1] / (2 * row[0]) if row[0] else 0.0
+            tried = [end for end in (low, high) if np.isfinite(end)]
+            tried += [point for point in (0.0, vertex) if low < point < high and np.isfinite(point)]
+            a[k] = tried[int(np.argmin(np.abs(rows.values_at(np.tile(row, (len(tried), 1)), np.array(tried)))))]
         return (np.ascontiguousarray(self.coefficients[:, 0]), a, rows.slopes_at(self.coefficients, a),
                 rows.values_at(self.coefficients, a))
 
@@ -283,12 +289,3 @@ class Evaluation:
         first, last = self.coefficients[0], self.coefficients[-1]
         left, right = (np.inf if first[0] else left), (np.inf if last[0] else right)
         return np.where(x > 0, right, left)
-
-
-def _anchor(row: FloatArray, low: float, high: float) -> float:
-    """Return the point of a piece, among its ends, its vertex and zero, at which its value is smallest."""
-    q, s, _ = row
-    tried = [end for end in (low, high) if np.isfinite(end)]
-    tried += [point for point in (0.0, -s / (2 * q) if q else 0.0) if low < point < high and np.isfinite(point)]
-    sizes = np.abs(rows.values_at(np.tile(row, (len(tried), 1)), np.array(tried)))
-    return float(tried[int(np.argmin(sizes))])

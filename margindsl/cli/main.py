@@ -179,7 +179,17 @@ def build_parser() -> Parser:
                       help="one point a row: .csv, .npy, .npz, .libsvm; '-' reads CSV from stdin")
     _add_columns(data, "not a feature, clusters are counted by class")
     _add_clusters(easy.add_argument_group("clusters"))
-    _add_answer(easy.add_argument_group("answer"))
+    group = easy.add_argument_group("answer")
+    group.add_argument("--time-limit", type=SECONDS, metavar="SECONDS", help="the best clusters so far are written")
+    _add_seed(group, "random state (default 0)")
+    group.add_argument("--output", metavar="FILE.CSV", help="where the clusters go; default stdout")
+    group.add_argument("--append", action="store_true", help="write the whole table, a column cluster after the others")
+    group.add_argument("--json", action="store_true", help="the answer as one JSON object on stdout")
+    group.add_argument("--report", metavar="FILE.HTML", help="one HTML page about the answer")
+    group.add_argument("--save", metavar="MODEL.NPZ", help="the model, for `predict` and `verify`")
+    talk = group.add_mutually_exclusive_group()
+    talk.add_argument("--quiet", action="store_true", help="no progress and no summary on stderr")
+    talk.add_argument("--verbose", action="store_true", help="a line a round on stderr, in pipes too")
     for name, what in (("solve", "solve a problem over the points of a file; writes index,label,decision,margin"),
                        ("compare", "run several relaxations and solvers on a file; prints a table"),
                        ("certify", "value, certified gap and improvement of labels found elsewhere"),
@@ -242,20 +252,6 @@ def _add_clusters(group: Any) -> None:
     group.add_argument("--links", metavar="LINKS.CSV", help="rows i,j,kind: kind must or cannot")
     group.add_argument("--known", metavar="KNOWN.CSV", help="rows index,cluster with clusters 0 to K-1")
     group.add_argument("--group", metavar="COLUMN", help="column of keys; rows of one key stay together")
-
-
-def _add_answer(group: Any) -> None:
-    """Add the arguments that say how long a clustering may take and where it goes."""
-    group.add_argument("--time-limit", type=SECONDS, metavar="SECONDS", help="the best clusters so far are written")
-    _add_seed(group, "random state (default 0)")
-    group.add_argument("--output", metavar="FILE.CSV", help="where the clusters go; default stdout")
-    group.add_argument("--append", action="store_true", help="write the whole table, a column cluster after the others")
-    group.add_argument("--json", action="store_true", help="the answer as one JSON object on stdout")
-    group.add_argument("--report", metavar="FILE.HTML", help="one HTML page about the answer")
-    group.add_argument("--save", metavar="MODEL.NPZ", help="the model, for `predict` and `verify`")
-    talk = group.add_mutually_exclusive_group()
-    talk.add_argument("--quiet", action="store_true", help="no progress and no summary on stderr")
-    talk.add_argument("--verbose", action="store_true", help="a line a round on stderr, in pipes too")
 
 
 def _add_declaration(group: Any) -> None:

@@ -198,8 +198,14 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
                              _message(answer))
         if stop:
             return Generated(form, raw, lower, Status.INTERRUPTED)
-        alive, raw = _drop_dead(working, raw)
-        working = alive + fresh
+        if len(working) >= LONG:  # labellings of negligible weight go
+            keep = np.asarray(raw["mu"]) > 1e-9
+            variables = dict(raw.variables) | {"mu": np.asarray(raw["mu"])[keep]}
+            if "W" in variables:
+                variables["W"] = np.asarray(variables["W"])[:, keep]
+            working = [y for y, alive in zip(working, keep) if alive]
+            raw = RawSolution(raw.status, variables, raw.message, raw.objective, raw.iterations, raw.seconds)
+        working = working + fresh
     working = working[: len(raw["mu"])] if raw else working
     form = master_of(program, working)
     return Generated(form, raw, lower, Status.ITERATION_LIMIT)  # type: ignore[arg-type]
@@ -290,16 +296,3 @@ def _keys(program: MarginProgram, found: list[Vertex]) -> list[tuple[bytes, byte
     heights = np.stack([vertex.bias for vertex in found]) @ program.label_codes.T
     names = first_names(np.stack([vertex.labels for vertex in found]), heights)
     return [(row.tobytes(), height.tobytes()) for row, height in zip(*names)]
-
-
-def _drop_dead(working: list[Vertex], raw: RawSolution) -> tuple[list[Vertex], RawSolution]:
-    """Return the working set without labellings of negligible weight, once it is long."""
-    mu = np.asarray(raw["mu"])
-    if len(working) < LONG:
-        return working, raw
-    keep = mu > 1e-9
-    variables = dict(raw.variables) | {"mu": mu[keep]}
-    if "W" in variables:
-        variables["W"] = np.asarray(variables["W"])[:, keep]
-    return [y for y, alive in zip(working, keep) if alive], RawSolution(
-        raw.status, variables, raw.message, raw.objective, raw.iterations, raw.seconds)

@@ -188,7 +188,14 @@ class Run:
     def solve(self, form: Form, start: RawSolution | None = None, tol: float | None = None,
               solver: Solver | None = None, **limits: Any) -> RawSolution:
         """Solve a form with the main solver, its compile and solve seconds booked; with other limits of the budget."""
-        budget = self.budget.replace(tol=self.budget.tol if tol is None else tol, callback=self._callback(), **limits)
+        told: Any = self.budget.callback
+        to_user = self.program.to_user
+
+        def report(progress: Progress) -> Any:  # with the values in the user's units
+            return told(dataclasses.replace(progress, value=to_user(progress.value), bound=to_user(progress.bound)))
+
+        budget = self.budget.replace(tol=self.budget.tol if tol is None else tol,
+                                     callback=None if told is None else report, **limits)
         own, budget, start, whole = self.parted(form, budget, start)
         raw = whole(self.session(own, solver).solve(own, budget, start))
         for stage, seconds in raw.seconds.items():
@@ -292,17 +299,6 @@ class Run:
                 incumbent = self.budget.incumbent
                 incumbent.value = min(incumbent.value, self.program.to_user(fit.value))
         return fit
-
-    def _callback(self) -> Callable[[Progress], bool | None] | None:
-        """Return the user's callback with the solver's values brought to the user's units."""
-        own, to_user = self.budget.callback, self.program.to_user
-        if own is None:
-            return None
-
-        def report(progress: Progress) -> bool | None:
-            return own(dataclasses.replace(progress, value=to_user(progress.value), bound=to_user(progress.bound)))
-
-        return report
 
     @contextmanager
     def share(self, fraction: float) -> Iterator[None]:

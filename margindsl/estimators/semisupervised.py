@@ -108,7 +108,9 @@ class SemiSupervisedODM(MarginClassifier):
         check_consistent_length(X, classes)
         known = self._known(classes)
         found, name = np.flatnonzero(known), type(self).__name__
-        given = _plain(classes[known])
+        given = classes[known]
+        if given.dtype == object and not any(isinstance(value, str) for value in given):
+            given = np.array(given.tolist())  # classes that are numbers in an array of objects
         if len(found):
             if given.dtype == object and len({isinstance(value, str) for value in given}) > 1:
                 raise DeclarationError(f"{type(self).__name__}: the known classes are strings and numbers; give them "
@@ -228,10 +230,3 @@ def _array(y: Any) -> Any:
     is_mixed = isinstance(y, (list, tuple)) and len({isinstance(value, str) for value in y}) > 1
     values = np.array(y, dtype=object) if is_mixed else np.asarray(on_cpu(y, "y"))
     return values if values.dtype.kind in "biufOUS" else values.astype(object)
-
-
-def _plain(y: Any) -> Any:
-    """Return classes that are numbers in an array of objects as an array of numbers."""
-    if y.dtype != object or any(isinstance(value, str) for value in y):
-        return y
-    return np.array(y.tolist())

@@ -334,14 +334,11 @@ def in_span(features: FeatureOperator, most: int = SPAN_POINTS) -> FeatureOperat
         return features
     root = np.sqrt(values[kept])
     span = SpanMap(features, vectors[:, kept] / root)
-    if not np.all(kept) and _outside(features, vectors[:, ~kept]) > OUTSIDE * float(np.sqrt(values[-1])):
+    left_out, least = vectors[:, ~kept], OUTSIDE * float(np.sqrt(values[-1]))
+    if any(np.linalg.norm(features.adjoint(left_out[:, block]), axis=0).max() > least
+           for block in row_blocks(left_out.shape[1], features.rank)):
         return features
     return SpanFeatures(features, span, vectors[:, kept] * root)
-
-
-def _outside(features: FeatureOperator, left_out: FloatArray) -> float:
-    return max(float(np.linalg.norm(features.adjoint(left_out[:, block]), axis=0).max())
-               for block in row_blocks(left_out.shape[1], features.rank))
 
 
 class CodedRows:
@@ -435,14 +432,9 @@ def weighted_gram(features: FeatureOperator, index: IntArray, weights: FloatArra
         ones = np.ones(len(index)) if weights is None else weights
         return np.array(features.gram(np.bincount(index, weights=ones, minlength=features.n)))
     check(len(index) * r**2)
-    total = np.zeros((r, r))
-    for block in _blocks(len(index), r):
+    total, step = np.zeros((r, r)), max(1, BLOCK // max(r, 1))
+    for start in range(0, len(index), step):
+        block = slice(start, start + step)
         rows = features.rows(index[block])
         total += rows.T @ rows if weights is None else weighted_squares(rows, weights[block])
     return (total + total.T) / 2
-
-
-def _blocks(count: int, width: int) -> Iterator[slice]:
-    size = max(1, BLOCK // max(width, 1))
-    for start in range(0, count, size):
-        yield slice(start, min(start + size, count))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -69,20 +68,17 @@ def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Genera
         found = pivoted_cholesky(lambda j: kernel_column(X, kernel, j), kernel_diagonal(X, kernel), rank, kernel.tol)
     elif n <= FULL_RANK_POINTS and rank == n:
         # The factor itself may be n x n, so the whole matrix costs no more; blocks bound a callable's memory.
-        found = pivoted_cholesky_dense(np.concatenate(list(_blocks(X, kernel))), rank, kernel.tol)
+        blocks = []
+        for start in range(0, n, 256):
+            check()
+            blocks.append(kernel.matrix(X[start : start + 256], X))
+        found = pivoted_cholesky_dense(np.concatenate(blocks), rank, kernel.tol)
     else:
         found = pivoted_cholesky(
             lambda j: kernel.matrix(X, X[j : j + 1])[:, 0], kernel.diagonal(X), rank, kernel.tol)
     whitening = Whitening(found.factor[found.pivots], triangular=True)
     point_map = LandmarkMap(kernel, load(X[found.pivots]), whitening)
     return _finish(found.factor, point_map, f"{kernel.describe()}, pivoted Cholesky", found.residual, centre)
-
-
-def _blocks(X: Points, kernel: Kernel) -> Iterator[FloatArray]:
-    """Yield the kernel matrix in blocks of rows."""
-    for start in range(0, X.shape[0], 256):
-        check()
-        yield kernel.matrix(X[start : start + 256], X)
 
 
 def factor_precomputed(kernel: Precomputed, centre: bool) -> FactorFeatures:

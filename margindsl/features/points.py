@@ -253,9 +253,11 @@ def _check_finite(points: Points, name: str) -> None:
     count, first = 0, (0, 0)
     for start, (bad, position, size), columns in _finite_parts(points):
         largest = max(largest, float(size))
-        if bad:
-            first = first if count else _locate(points, start, int(position), columns)
-            count += int(bad)
+        if bad and not count:
+            at = int(position)
+            first = ((int(np.searchsorted(points.indptr, at, side="right")) - 1, int(points.indices[at]))
+                     if sp.issparse(points) else (start + at // columns, at % columns))
+        count += int(bad)
     if count:
         raise DeclarationError(
             f"{_has(name)} {count} NaN or infinite entries, the first in row {first[0]}, column {first[1]}. "
@@ -292,12 +294,6 @@ def _summary(part: FloatArray) -> FloatArray:
         return np.array([0.0, 0.0, largest])
     finite = np.isfinite(flat)
     return np.array([finite.size - finite.sum(), np.argmin(finite), np.abs(flat[finite]).max(initial=0.0)])
-
-
-def _locate(points: Points, start: int, position: int, columns: int) -> tuple[int, int]:
-    if sp.issparse(points):
-        return int(np.searchsorted(points.indptr, position, side="right")) - 1, int(points.indices[position])
-    return start + position // columns, position % columns
 
 
 class Owned:

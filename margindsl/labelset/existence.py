@@ -60,7 +60,14 @@ def refuse_empty(labels: Constraints) -> None:
                 for member in members.tolist() if len(members) <= _SHRUNK else ():  # those that are not needed
                     fewer = members[members != member]
                     members = members if _is_colourable(allowed, core, fewer) else fewer
-                raise InfeasibleError(_uncolourable(labels, nodes[members]))
+                points = np.sort(labels.first[nodes[members]]).tolist()
+                shown, more = ", ".join(map(str, points[:_SHOWN])), len(points) - _SHOWN
+                known = bool((~labels.allowed[nodes[members]]).any())
+                raise InfeasibleError(
+                    f"cannot-links{' and known labels' if known else ''} admit no labelling: the points {shown}"
+                    f"{f' and {more} more' if more > 0 else ''} (with those must-linked to them) cannot be divided "
+                    f"among {labels.clusters} clusters (proved by an integer programme). Remove some of the "
+                    f"cannot-links between them{' or known labels' if known else ''}, or declare more clusters.")
     asked = ", ".join(f"{low} to {high}" for low, high in zip(labels.at_least[:_SHOWN], labels.at_most[:_SHOWN]))
     asked = f"({asked}{', ...' if labels.clusters > _SHOWN else ''})"
     if bounded and not _is_attained(labels, False):
@@ -177,18 +184,6 @@ def _is_colourable(allowed: BoolArray, edges: IntArray, members: IntArray) -> bo
     inside = position[edges]
     gain = np.where(allowed[members], 0.0, -np.inf)
     return solve_assignment(gain, inside[(inside >= 0).all(axis=1)], np.ones(len(members), dtype=np.intp)) is not None
-
-
-def _uncolourable(labels: Constraints, guilty: IntArray) -> str:
-    points = np.sort(labels.first[guilty]).tolist()
-    shown = ", ".join(map(str, points[:_SHOWN]))
-    rest = f" and {len(points) - _SHOWN} more" if len(points) > _SHOWN else ""
-    known = bool((~labels.allowed[guilty]).any())
-    return (
-        f"cannot-links{' and known labels' if known else ''} admit no labelling: the points {shown}{rest} (with those "
-        f"must-linked to them) cannot be divided among {labels.clusters} clusters (proved by an integer programme). "
-        f"Remove some of the cannot-links between them{' or known labels' if known else ''}, or declare more clusters."
-    )
 
 
 def _is_attained(labels: Constraints, with_links: bool) -> bool:

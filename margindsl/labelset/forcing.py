@@ -122,19 +122,15 @@ def _refuse_homeless(labels: Constraints, held: IntArray, allowed: BoolArray, at
             f"{what} fit into no cluster: none may hold more than {at_most.max()}; raise the limits or remove "
             "must-links."
         )
-    reasons = ", ".join(f"cluster {q} {_reason(labels, held, c, q)}" for q in range(labels.clusters))
-    raise InfeasibleError(
-        f"no cluster is left for {what}: {reasons}; change one of the links, known labels or sizes."
-    )
-
-
-def _reason(labels: Constraints, held: IntArray, component: int, cluster: int) -> str:
-    ends = labels.cannot[(labels.cannot == component).any(axis=1)]
-    others = ends[ends != component]
-    inside = others[held[others] == cluster]
-    barred = labels.barred is not None and labels.barred[component, cluster]
-    return (f"holds the cannot-linked point {labels.first[inside[0]]}" if inside.size else
-            "is one it is kept out of" if barred else "has no room")
+    others, reasons = labels.cannot[(labels.cannot == c).any(axis=1)], []
+    others = others[others != c]
+    for q in range(labels.clusters):
+        inside, barred = others[held[others] == q], labels.barred is not None and labels.barred[c, q]
+        reason = (f"holds the cannot-linked point {labels.first[inside[0]]}" if inside.size else
+                  "is one it is kept out of" if barred else "has no room")
+        reasons.append(f"cluster {q} {reason}")
+    raise InfeasibleError(f"no cluster is left for {what}: {', '.join(reasons)}; change one of the links, known labels "
+                          "or sizes.")
 
 
 def implied(labels: Constraints, path: Path) -> IntArray | None:

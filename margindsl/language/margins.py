@@ -107,7 +107,12 @@ class Hyperplane(Called, Named):
         if not (penalised or isinstance(bias, (bool, np.bool_))):
             raise DeclarationError(
                 f"Hyperplane(bias={bias!r}): expected False, True (free) or 'penalised' (a constant feature)")
-        self._owned = _own_points(X, kernel)
+        as_kernel(kernel)
+        matrix = getattr(kernel, "owned", None)
+        if X is None and matrix is None:
+            raise DeclarationError("Hyperplane(X=None) needs kernel=md.Precomputed(K)")
+        own = () if X is None else (Owned(check_points(X), "X"),)
+        self._owned: tuple[Owned, ...] = own if matrix is None else (matrix, *own)  # the last one has a row a point
         self._has_points = X is not None
         self.column_names = column_names(X)
         self.n = int(self._owned[-1].points.shape[0])
@@ -318,13 +323,3 @@ def _count(value: Any, name: str) -> int:
         found = f"an array of shape {value.shape}" if getattr(value, "shape", ()) else repr(value)
         raise DeclarationError(f"{name}: given {found}, expected an integer of at least 2")
     return int(value)
-
-
-def _own_points(X: Any, kernel: Any) -> tuple[Owned, ...]:
-    """Return the kernel matrix, where there is one, and the points, owned; the last one has a row a point."""
-    as_kernel(kernel)
-    matrix = getattr(kernel, "owned", None)
-    if X is None and matrix is None:
-        raise DeclarationError("Hyperplane(X=None) needs kernel=md.Precomputed(K)")
-    own = () if X is None else (Owned(check_points(X), "X"),)
-    return (matrix, *own) if matrix is not None else own

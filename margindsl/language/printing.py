@@ -205,11 +205,6 @@ def _whole(e: Any) -> str:
         return show(e, 31, True)
 
 
-def margin_text(labels: str, hyperplane: str, coding: str) -> str:
-    """Return how margins are written."""
-    return f"{labels} * {hyperplane}" if coding == "binary" else f"md.margin({labels}, {hyperplane}, coding={coding!r})"
-
-
 def _margin_latex(e: Any) -> str:
     index = index_latex() or "i"
     if e.coding == "binary":
@@ -248,7 +243,9 @@ FORMS: dict[str, tuple[int | Callable[[Any], int], Template, Template]] = {
     "Negation": (20, "-{0:21}", "-{0:21}"),
     "Product": (30, "{0:30} * {1:31}", r"{0:30} \, {1:31}"),
     "Quotient": (30, "{0:30} / {1:31}", r"\frac{{{0}}}{{{1}}}"),
-    "Margin": (30, lambda e: margin_text(e.labels.text(), show(e.hyperplane, 31), e.coding), _margin_latex),
+    "Margin": (30, lambda e: (f"{e.labels.text()} * {show(e.hyperplane, 31)}" if e.coding == "binary" else
+                              f"md.margin({e.labels.text()}, {show(e.hyperplane, 31)}, coding={e.coding!r})"),
+               _margin_latex),
     "Transformed": (30, "A @ {0:31}", lambda e: entry_latex(rf"\left(A \, {_whole(e.inner)}\right)", True)),
     "Square": (90, "{0:95}**2", lambda e: (f"{e.inner.latex()}^2" if type(e.inner).__name__ == "PositivePart" else
                                            rf"\left({e.inner.latex()}\right)^2")),

@@ -52,26 +52,22 @@ class PointLosses:
                 rows[point].append((index, weight))
         keys = [tuple(row) for row in rows]
         ranks = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        return cls._stack([cls._sum(losses, key).pieces for key in ranks]).take(np.array([ranks[key] for key in keys]))
-
-    @staticmethod
-    def _sum(losses: Losses, row: tuple[tuple[int, float], ...]) -> PLQ:
-        total = PLQ.constant(0.0)
-        for index, weight in row:
-            loss = losses.terms[index].loss
-            assert isinstance(loss, PLQ)
-            total = PLQ.__add__(total, weight * loss)  # type: ignore[assignment]
-        return total
-
-    @classmethod
-    def _stack(cls, pieces: list[tuple[tuple[float, float, float, float, float], ...]]) -> PointLosses:
+        pieces = []
+        for key in ranks:
+            total = PLQ.constant(0.0)
+            for index, weight in key:
+                loss = losses.terms[index].loss
+                assert isinstance(loss, PLQ)
+                total = PLQ.__add__(total, weight * loss)  # type: ignore[assignment]
+            pieces.append(total.pieces)
         n, K = len(pieces), max(len(row) for row in pieces)
         knots, table = np.full((n, K - 1), np.inf), np.zeros((n, K, 3))
         for i, row in enumerate(pieces):
             knots[i, : len(row) - 1] = [piece[1] for piece in row[:-1]]
             table[i, : len(row)] = [piece[2:] for piece in row]
             table[i, len(row):] = row[-1][2:]
-        return cls(knots, table[:, :, 0].copy(), table[:, :, 1].copy(), table[:, :, 2].copy())
+        found = cls(knots, table[:, :, 0].copy(), table[:, :, 1].copy(), table[:, :, 2].copy())
+        return found.take(np.array([ranks[key] for key in keys]))
 
     def take(self, index: IntArray) -> PointLosses:
         """Return the rows of some points."""

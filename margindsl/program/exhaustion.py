@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def pool_bounds(program: MarginProgram, pool: FloatArray, labellings: IntArray) 
     for u in pool:
         linear = -program.losses.conjugate_value(u)
         scatter, free = program.losses.scatter(u), program.losses.scatter_turned(u)
-        for block in _chunks(len(labellings)):
+        for block in (slice(start, start + CHUNK) for start in range(0, len(labellings), CHUNK)):
             costs = coded_costs(program, labellings[block], scatter, free)
             best[block] = np.maximum(best[block], linear - 0.5 * costs)
     return best
@@ -67,11 +67,6 @@ def coded_costs(program: MarginProgram, labellings: IntArray, scatter: FloatArra
     if not program.is_biased:
         return costs
     return costs + 2.0 * program.bias.support((rows @ scatter + np.sum(free)).reshape(len(labellings), -1))
-
-
-def _chunks(count: int) -> Iterator[slice]:
-    for start in range(0, count, CHUNK):
-        yield slice(start, start + CHUNK)
 
 
 def certify_pool(program: MarginProgram, pool: Sequence[FloatArray], bound: float | None = None) -> Certificate:

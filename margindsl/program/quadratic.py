@@ -39,7 +39,14 @@ def minimise(Q: FloatArray, c: FloatArray, E: FloatArray, e: FloatArray,
     >>> z.round(6).tolist(), y.round(6).tolist(), error < 1e-8
     ([1.0, 0.0], [1.0], True)
     """
-    width = _widths(Q, c, E)
+    # In these units all rows of the primal programme are about as steep. A cut of any slope g says as much as a
+    # half-space of unit normal: beside steep cuts, taken far out where losses are squared, those that count would be
+    # lost in rounding. The weights of cuts that are flat, below the root of the values or flatter than all others, keep
+    # the unit of the first equality, their simplex; rows that are no cuts are not in it.
+    steep = np.sqrt(np.maximum(np.diag(Q), 0.0))
+    size, cuts = np.hypot(steep, np.linalg.norm(E, axis=0)), E[0] != 0
+    flat = max(float(np.sqrt(np.ptp(c[cuts]))), float(np.min(steep[cuts & (steep > 0)], initial=np.inf)))
+    width = np.asarray(1.0 / np.where(cuts, np.maximum(steep / flat, 1.0), np.where(size > 0, size, 1.0)))
     Q, c, E = Q * np.outer(width, width), c * width, E * width
     unit = max(1e-300, float(np.abs(c).max()), float(np.diag(Q).max()))
     height = np.maximum(np.abs(E).max(axis=1), 1e-300)
@@ -76,19 +83,6 @@ def minimise(Q: FloatArray, c: FloatArray, E: FloatArray, e: FloatArray,
         z, s, y = z + reach * dz, s + reach * ds, y + reach * dy
     z, y = best
     return z * width, y * unit / height, error
-
-
-def _widths(Q: FloatArray, c: FloatArray, E: FloatArray) -> FloatArray:
-    """Return the units of the variables, in which all rows of the primal programme are about as steep.
-
-    A cut of any slope g says as much as a half-space of unit normal: beside steep cuts, taken far out where losses are
-    squared, those that count would be lost in rounding. The weights of cuts that are flat, below the root of the values
-    or flatter than all others, keep the unit of the first equality, their simplex; rows that are no cuts are not in it.
-    """
-    steep = np.sqrt(np.maximum(np.diag(Q), 0.0))
-    size, cuts = np.hypot(steep, np.linalg.norm(E, axis=0)), E[0] != 0
-    flat = max(float(np.sqrt(np.ptp(c[cuts]))), float(np.min(steep[cuts & (steep > 0)], initial=np.inf)))
-    return np.asarray(1.0 / np.where(cuts, np.maximum(steep / flat, 1.0), np.where(size > 0, size, 1.0)))
 
 
 def _factor(Q: FloatArray, E: FloatArray, z: FloatArray, s: FloatArray, dual: FloatArray,

@@ -43,14 +43,9 @@ def _lifted(form: LiftForm, answer: Any) -> Certificate | None:
 
 def within_bounds(form: LabelledForm, w: FloatArray, bias: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return weights and bias moved as little as bounds on decision values ask for."""
-    normals = form.bound_normals
-    return form.split(_moved(normals, form.join(w, bias)[: normals.shape[1]], *form.bound_ends))[:2]
-
-
-def _moved(G: FloatArray, x: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return x moved until lower ≤ G x ≤ upper, or nearly."""
-    inverse = np.linalg.pinv(G)
+    normals, (lower, upper) = form.bound_normals, form.bound_ends
+    x, inverse = form.join(w, bias)[: normals.shape[1]], np.linalg.pinv(normals)
     for _ in range(ROUNDS):
-        sums = G @ x
+        sums = normals @ x
         x = x - inverse @ (sums - np.clip(sums, lower, upper))
-    return x
+    return form.split(x)[:2]

@@ -88,7 +88,13 @@ def _cells(tables: list[tuple[Any, ...]], count: int, parted: bool) -> dict[str,
         found.append((at, c, a, d, square, slope, constant, np.where(a == 0, base(d), base.minimum())))
         A += np.bincount(at, c * square * a * a, len(own))
         B += np.bincount(at, c * a * (2 * square * d + slope), len(own))
-    anchor = _lowest(left, right, A, B)
+    # where Ax² + Bx is least in each cell, a finite end of it or zero where that is at infinity
+    with np.errstate(divide="ignore", invalid="ignore"):
+        anchor = np.where(A > 0, np.clip(-B / (2 * A), left, right), np.where(B > 0, left, right))
+    anchor = np.where(np.isfinite(anchor), anchor, np.where(np.isfinite(left), left, right))
+    anchor = np.where(np.isfinite(anchor), anchor, 0.0)
+    for end in (left, right):  # a vertex at a knot is that knot
+        anchor = np.where(np.isfinite(end) & (np.abs(anchor - end) <= NEAR * np.abs(end)), end, anchor)
     B, steep, C, size, least = np.zeros((5, len(own)))
     for at, c, a, d, square, slope, constant, low in found:
         z, reach = a * anchor[at] + d, np.abs(a * anchor[at]) + np.abs(d)
@@ -100,17 +106,6 @@ def _cells(tables: list[tuple[Any, ...]], count: int, parted: bool) -> dict[str,
     B, C = np.where(np.abs(B) <= NEAR * steep, 0.0, B), np.where(np.abs(C - least) <= NEAR * size, least, C)
     cells = {"cell": own, "left": left, "right": right, "anchor": anchor, "A": A, "B": B, "C": C}
     return {name: x[held] for name, x in cells.items()}
-
-
-def _lowest(left: FloatArray, right: FloatArray, A: FloatArray, B: FloatArray) -> FloatArray:
-    """Return where Ax² + Bx is least in each cell, a finite end of it or zero where that is at infinity."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        low = np.where(A > 0, np.clip(-B / (2 * A), left, right), np.where(B > 0, left, right))
-    low = np.where(np.isfinite(low), low, np.where(np.isfinite(left), left, right))
-    low = np.where(np.isfinite(low), low, 0.0)
-    for end in (left, right):  # a vertex at a knot is that knot
-        low = np.where(np.isfinite(end) & (np.abs(low - end) <= NEAR * np.abs(end)), end, low)
-    return low
 
 
 def tangents(tables: dict[str, Any], u: FloatArray, q: FloatArray) -> FloatArray:

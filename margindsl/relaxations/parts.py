@@ -89,8 +89,17 @@ class Parts(WeightLifting):
         chosen = {name: run.lift_solver(name) for name in ("interior", "burer-monteiro", "newton", "node-newton")}
         bounds_of = Exact(method="branching") if self.groups == "exact" else SDP(cut_rounds=self.cut_rounds)
         size, done = self.size, False
+        labels: Any = run.program.labels
         while not (done or run.stopped or found.certificate is None):
-            owner = self._dealt(run, size)
+            # groups of components, dealt out in the order of what is known and their labels
+            best = labels.any_member() if run.best is None else run.best.labels
+            order = np.lexsort((run.rng.random(labels.count), best[labels.first], labels.free))
+            dealt, count = np.empty(labels.count, dtype=int), max(1, round(run.program.n / size))
+            dealt[order] = np.arange(labels.count) % count
+            owner = dealt[labels.component]
+            sizes = np.bincount(owner, minlength=count)
+            owner = np.where(sizes[owner] > 1, owner, np.argmax(sizes))  # one point has no label set of its own
+            owner = np.unique(owner, return_inverse=True)[1]
             groups = _by_owner(owner, owner.max() + 1)
             rows = [_by_owner(owner[term.points], len(groups)) for term in run.program.losses.terms]
             alone = partial(_alone, run.program, owner, groups, rows)
@@ -120,18 +129,6 @@ class Parts(WeightLifting):
         if proof is not None and proof.bound > bounds[number]:
             proofs[number], bounds[number] = proof, proof.bound
         run.record(self.name, number, run.known(), max(low, float(shares @ bounds)))
-
-    def _dealt(self, run: Run, size: int) -> IntArray:
-        """Return the groups of points (n,), components dealt out in the order of what is known and their labels."""
-        labels: Any = run.program.labels
-        best = labels.any_member() if run.best is None else run.best.labels
-        order = np.lexsort((run.rng.random(labels.count), best[labels.first], labels.free))
-        number, count = np.empty(labels.count, dtype=int), max(1, round(run.program.n / size))
-        number[order] = np.arange(labels.count) % count
-        owner = number[labels.component]
-        sizes = np.bincount(owner, minlength=count)
-        owner = np.where(sizes[owner] > 1, owner, np.argmax(sizes))  # one point has no label set of its own
-        return np.unique(owner, return_inverse=True)[1]
 
 
 def _by_owner(owner: IntArray, count: int) -> list[IntArray]:

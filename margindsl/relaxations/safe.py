@@ -64,9 +64,25 @@ class Safe(InductiveRelaxation):
                                    "polished; leave polish='none'")
 
     def run(self, run: Run) -> Outcome:
+        from sklearn.cluster import KMeans
+
         run.current = known = labels_from_known(run)
         program, k, codes = run.program, run.program.clusters, run.program.label_codes
-        separators = self._representatives(self._separators(run, known), run)
+        apart = Run(program, run.solver, run.solver, run.budget.replace(callback=None), run.rng,
+                    late_solver=run.fixed_solver)  # of its own, so that no separator becomes the answer
+        found: list[Answer] = []
+        starts = distinct([known, *run.starts, *program.labels.sample(run.rng, self.samples)])
+        for index, labels in enumerate(starts):
+            found.append(alternate(apart, labels, tol=1e-4))
+            if run.record("separators", index, found[-1].value) or run.stopped:
+                break
+        # the separator of lowest objective in each of T groups of labellings
+        separators = np.stack([fit.labels for fit in found])
+        table = shares(separators, k).reshape(len(found), -1)
+        count = min(self.separators, len(np.unique(table, axis=0)))
+        group = KMeans(count, n_init=1, random_state=int(run.rng.integers(2**31))).fit_predict(table)
+        separators = separators[[min(np.flatnonzero(group == g), key=lambda i: found[i].value)
+                                 for g in np.unique(group)]]
         unknown = unknown_points(program)
         with run.stage("worst case"):
             slopes, shifts = gains(separators[:, unknown], known[unknown], k, self.caution)
@@ -75,28 +91,6 @@ class Safe(InductiveRelaxation):
             labels = program.labels.maximise(program.gains_of(codes[0] + table @ (codes[1:] - codes[0])))
             worst = float(np.min(np.tensordot(slopes, shares(labels[unknown], k), 2) + shifts))
         return Outcome(run.stopped or Status.CONVERGED, answer=run.fit(labels if worst >= 0 else known))
-
-    def _separators(self, run: Run, known: IntArray) -> list[Answer]:
-        """Alternate from random members of B, in a run of their own so that none becomes the answer."""
-        apart = Run(run.program, run.solver, run.solver, run.budget.replace(callback=None), run.rng,
-                    late_solver=run.fixed_solver)
-        starts = distinct([known, *run.starts, *run.program.labels.sample(run.rng, self.samples)])
-        found = []
-        for index, labels in enumerate(starts):
-            found.append(alternate(apart, labels, tol=1e-4))
-            if run.record("separators", index, found[-1].value) or run.stopped:
-                break
-        return found
-
-    def _representatives(self, found: list[Answer], run: Run) -> IntArray:
-        """Return the labels of the separator of lowest objective in each of T groups of labellings."""
-        from sklearn.cluster import KMeans
-
-        labels = np.stack([fit.labels for fit in found])
-        table = shares(labels, run.program.clusters).reshape(len(found), -1)
-        count = min(self.separators, len(np.unique(table, axis=0)))
-        group = KMeans(count, n_init=1, random_state=int(run.rng.integers(2**31))).fit_predict(table)
-        return labels[[min(np.flatnonzero(group == g), key=lambda i: found[i].value) for g in np.unique(group)]]
 
 
 def shares(labels: IntArray, clusters: int) -> FloatArray:

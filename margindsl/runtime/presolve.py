@@ -179,17 +179,13 @@ def _settle_decision(bounds: tuple[DecisionBound, ...], features: FeatureOperato
         sentence = (f"the weighted sum of decision values is zero for every hyperplane over these features "
                 f"({features.describe()})")
         if not bound.lower <= 0.0 <= bound.upper:
-            raise InfeasibleError(
-                f"{sentence}, so that {_limits(bound)} never holds; remove the bound, or "
-                "declare the hyperplane with centre=False or a bias")
+            # as a user would write it: of positive weights, without infinite limits
+            low, high = (bound.lower, bound.upper) if bound.weights.sum() >= 0 else (-bound.upper, -bound.lower)
+            before, after = f"{low:.6g} <= " if np.isfinite(low) else "", f" <= {high:.6g}" if np.isfinite(high) else ""
+            raise InfeasibleError(f"{sentence}, so that {before}sum{after} never holds; remove the bound, or declare "
+                                  "the hyperplane with centre=False or a bias")
         identities.append(f"{bound.lower:.6g} <= sum a f <= {bound.upper:.6g} is dropped: {sentence}")
     return tuple(kept), tuple(identities)
-
-
-def _limits(bound: DecisionBound) -> str:
-    """Return a bound as a user would write it: of positive weights, without infinite limits."""
-    low, high = (bound.lower, bound.upper) if bound.weights.sum() >= 0 else (-bound.upper, -bound.lower)
-    return (f"{low:.6g} <= " if np.isfinite(low) else "") + "sum" + (f" <= {high:.6g}" if np.isfinite(high) else "")
 
 
 def _project_out(features: FeatureOperator, solutions: tuple[Any, ...]) -> FeatureOperator:

@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,23 +38,9 @@ from margindsl_solvers.engines.conic.packages import cones_of, package_of, words
 from margindsl_solvers.engines.course import of_form
 from margindsl_solvers.engines.rows.clusters import majorise
 
-COMPILE_WORK, ENTRY_WORK = 4e9, 3e3  # .2 s, and .15 µs an entry, at 2e10 multiply-adds a second
+COMPILE_WORK, ENTRY_WORK = 4e9, 3e3  # fitted: .2 s, and .15 µs an entry, at 2e10 multiply-adds a second
 _GROSS = 1e-2  # relative error from which an answer called optimal is no answer
 _OF_THE_DUAL = {Status.INFEASIBLE: Status.UNBOUNDED, Status.UNBOUNDED: Status.INFEASIBLE}
-
-
-@cache
-def _statuses() -> dict[str, Status]:
-    """Return what the words of cvxpy mean."""
-    return {
-        cp.OPTIMAL: Status.OPTIMAL,
-        cp.OPTIMAL_INACCURATE: Status.INACCURATE,
-        cp.USER_LIMIT: Status.ITERATION_LIMIT,
-        cp.INFEASIBLE: Status.INFEASIBLE,
-        cp.INFEASIBLE_INACCURATE: Status.INFEASIBLE,
-        cp.UNBOUNDED: Status.UNBOUNDED,
-        cp.UNBOUNDED_INACCURATE: Status.UNBOUNDED,
-    }
 
 
 def _read_settings(value: Any) -> Any:
@@ -147,18 +132,13 @@ class ConicSolver(Solver):
             return Refusal("the lift of a loss by label is one of 'interior' alone", "Use solver='interior'")
         rank = min(form.features.rank, form.n) + int(form.free_bias)
         order = form.count + rank
-        return _first(self._judge_cone("psd", "the lift needs a semidefinite cone"), self._judge_losses(form),
-                      self._judge_order(order, f"{form.count} components + rank {rank}"),
-                      self._judge_size(form.n * rank * rank), Offer(f"dual of the lift, order {order}"))
-
-    def _judge_order(self, order: int, what: str) -> Refusal | None:
-        if order <= self.max_psd_order:
-            return None
-        return Refusal(
-            f"solver {self.name!r}: the semidefinite cone has order {order} ({what}), above the limit "
-            f"{self.max_psd_order}, beyond which a solve is estimated to take more than a minute",
+        large = None if order <= self.max_psd_order else Refusal(
+            f"solver {self.name!r}: the semidefinite cone has order {order} ({form.count} components + rank {rank}), "
+            f"above the limit {self.max_psd_order}, beyond which a solve is estimated to take more than a minute",
             f"Raise it with Solver('{self.name}', max_psd_order={order}), subsample, lower the rank of the "
             "kernel, or choose a solver made for larger sizes (md.solvers() lists them)")
+        return _first(self._judge_cone("psd", "the lift needs a semidefinite cone"), self._judge_losses(form), large,
+                      self._judge_size(form.n * rank * rank), Offer(f"dual of the lift, order {order}"))
 
     def _judge_cone(self, cone: str, need: str) -> Refusal | None:
         if cone in self.cones:
@@ -241,7 +221,8 @@ class ConicSession(Session):
             try:
                 lowering = self._prepared(form)
                 problem = lowering.problem if self.changed is None else self.changed
-                if not fits_in(compile_work(problem)):
+                sizes = problem.size_metrics
+                if not fits_in(COMPILE_WORK + ENTRY_WORK * float(sizes.num_scalar_data + sizes.num_scalar_variables)):
                     return RawSolution(Status.TIME_LIMIT, message="the time left is too short to compile the problem",
                                        seconds=seconds)
                 count = sum(parameter.size for parameter in problem.parameters())
@@ -279,7 +260,10 @@ class ConicSession(Session):
     def _collect(self, lowering: Lowering, form: Form, words: str, seconds: dict[str, float],
                  tol: float) -> RawSolution:
         problem = lowering.problem if self.changed is None else self.changed
-        status = _statuses().get(problem.status, Status.FAILED)
+        status = {cp.OPTIMAL: Status.OPTIMAL, cp.OPTIMAL_INACCURATE: Status.INACCURATE,
+                  cp.USER_LIMIT: Status.ITERATION_LIMIT, cp.INFEASIBLE: Status.INFEASIBLE,
+                  cp.INFEASIBLE_INACCURATE: Status.INFEASIBLE, cp.UNBOUNDED: Status.UNBOUNDED,
+                  cp.UNBOUNDED_INACCURATE: Status.UNBOUNDED}.get(problem.status, Status.FAILED)
         if status in (Status.ITERATION_LIMIT, Status.INACCURATE):
             status = (Status.TIME_LIMIT if "time" in words.lower() else
                       Status.ITERATION_LIMIT if "max_iter" in words else status)
@@ -291,9 +275,14 @@ class ConicSession(Session):
         iterations = int(stats.num_iters or 0) if stats is not None else 0
         variables: dict[str, FloatArray] = {}
         if status.has_answer:
-            variables = _finite(lowering, form)
-            if not variables:
+            pieces = [x.value for x in lowering.problem.variables()]
+            for constraint in lowering.problem.constraints:  # a second-order cone has a list of multipliers
+                dual = constraint.dual_value
+                pieces += [part for part in (dual if isinstance(dual, list) else [dual]) if np.size(part) != 1]
+            if any(p is None or not np.all(np.isfinite(np.asarray(p, dtype=float))) for p in pieces):
                 status, words = Status.FAILED, f"{words}: no finite answer was returned"
+            else:
+                variables = lowering.read(form)
         if status is Status.OPTIMAL and self.changed is None:  # of another problem the form knows no gap
             status, words = judged(lowering.error(form, variables), tol, words)
             variables = variables if status.has_answer else {}
@@ -301,12 +290,6 @@ class ConicSession(Session):
         sign = -1.0 if lowering.is_dual else 1.0
         return RawSolution(status, variables, "" if status is Status.OPTIMAL else words, sign * float(value),
                            iterations, seconds)
-
-
-def compile_work(problem: cp.Problem) -> float:
-    """Return what it costs to bring a problem to the form of an engine, in multiply-adds (fitted to four problems)."""
-    sizes = problem.size_metrics
-    return COMPILE_WORK + ENTRY_WORK * float(sizes.num_scalar_data + sizes.num_scalar_variables)
 
 
 def judged(error: float, tol: float, words: str) -> tuple[Status, str]:
@@ -361,13 +344,3 @@ def lowering_of(form: Form) -> type[Lowering[Any]]:
     kind = kind_of(form)
     assert kind is not None  # refused otherwise
     return kind.lowering(form)
-
-
-def _finite(lowering: Lowering, form: Form) -> dict[str, FloatArray]:
-    pieces = [x.value for x in lowering.problem.variables()]
-    for constraint in lowering.problem.constraints:  # a second-order cone has a list of multipliers
-        value = constraint.dual_value
-        pieces += [part for part in (value if isinstance(value, list) else [value]) if np.size(part) != 1]
-    if any(p is None or not np.all(np.isfinite(np.asarray(p, dtype=float))) for p in pieces):
-        return {}
-    return lowering.read(form)

@@ -53,7 +53,9 @@ class ClusterLowering(Lowering[ClusterForm]):
             self.definition = v == self._entered(rising, own[rows] - flat[rows * k + model.runner[rows]])
             risen, more = _weighted(rising, v)
             constraints += [*more, self.definition]
-        self.balance = [self._balance(form, outputs, bound, sign) for bound in form.decision for sign in (1.0, -1.0)]
+        first, second = np.triu_indices(form.clusters, 1)
+        self.balance = [sign * (sums[first] - sums[second]) <= bound.upper for bound in form.decision
+                        for sums in [bound.weights @ outputs] for sign in (1.0, -1.0)]
         constraints += self.balance
         if self.s is not None:
             value = value + scalars.costs @ self.s
@@ -65,12 +67,6 @@ class ClusterLowering(Lowering[ClusterForm]):
         """Return aγ + gᵀs of rows, of values of their points."""
         rows = cp.multiply(losses.slopes, values)
         return rows if self.s is None else rows + losses.coupling @ self.s
-
-    @staticmethod
-    def _balance(form: ClusterForm, outputs: Any, bound: Any, sign: float) -> Any:
-        first, second = np.triu_indices(form.clusters, 1)
-        sums = bound.weights @ outputs
-        return sign * (sums[first] - sums[second]) <= bound.upper
 
     def load(self, form: ClusterForm) -> None:
         """Do nothing: the labels are in the problem."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -14,18 +13,10 @@ import scipy.sparse as sp
 from margindsl.calculus import ConvexFunction
 from margindsl.calculus.accuracy import greatest_ratio, relative_gap
 from margindsl.features.operator import FeatureOperator
-from margindsl.program.bounds import DecisionBound
 from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.conic import modelling as cp
-
-
-@cache
-def _exponential() -> tuple[type, ...]:
-    return (cp.exp, cp.log, cp.log1p, cp.entr, cp.rel_entr, cp.kl_div, cp.logistic, cp.log_sum_exp,
-            cp.xexp)
-
 
 F = TypeVar("F", bound=Form)
 
@@ -71,23 +62,17 @@ def same_structure(a: Form, b: Form, with_slopes: bool = False) -> bool:
     """Return whether two forms share features, losses, rows, coupling and decision bounds."""
     if a is b:
         return True
-    return (type(a) is type(b) and a.features is b.features and a.free_bias == b.free_bias
-            and _same_losses(a.losses, b.losses, with_slopes) and _same_bounds(a.decision, b.decision))
-
-
-def _same_losses(a: Losses, b: Losses, with_slopes: bool) -> bool:
+    if type(a) is not type(b) or a.features is not b.features or a.free_bias != b.free_bias:
+        return False
     names = ("points", "coupling", "slopes") if with_slopes else ("points", "coupling")
-    return a is b or (
-        a.n == b.n and len(a.terms) == len(b.terms)
-        and all(s.loss is t.loss or s.loss == t.loss for s, t in zip(a.terms, b.terms))
-        and all(_same(getattr(s, name), getattr(t, name)) for s, t in zip(a.terms, b.terms) for name in names)
-        and _same(a.scalars.nonneg, b.scalars.nonneg))
-
-
-def _same_bounds(a: Sequence[DecisionBound], b: Sequence[DecisionBound]) -> bool:
-    return len(a) == len(b) and all(
-        s is t or (s.lower == t.lower and s.upper == t.upper and _same(s.weights, t.weights))
-        for s, t in zip(a, b))
+    pairs, bounds = list(zip(a.losses.terms, b.losses.terms)), zip(a.decision, b.decision)
+    alike = a.losses is b.losses or (
+        a.losses.n == b.losses.n and len(a.losses.terms) == len(b.losses.terms)
+        and all(s.loss is t.loss or s.loss == t.loss for s, t in pairs)
+        and all(_same(getattr(s, name), getattr(t, name)) for s, t in pairs for name in names)
+        and _same(a.losses.scalars.nonneg, b.losses.scalars.nonneg))
+    return alike and len(a.decision) == len(b.decision) and all(s is t or (
+        s.lower == t.lower and s.upper == t.upper and _same(s.weights, t.weights)) for s, t in bounds)
 
 
 def _same(a: FloatArray, b: FloatArray) -> bool:
@@ -103,7 +88,8 @@ def cone_of(loss: ConvexFunction, conjugate: bool = False) -> str:
     if problem.is_qp():
         return "linear"
     atoms: list[Any] = problem.atoms()
-    return "exp" if any(issubclass(atom, _exponential()) for atom in atoms) else "soc"
+    exponential = (cp.exp, cp.log, cp.log1p, cp.entr, cp.rel_entr, cp.kl_div, cp.logistic, cp.log_sum_exp, cp.xexp)
+    return "exp" if any(issubclass(atom, exponential) for atom in atoms) else "soc"
 
 
 def selection(losses: Losses) -> sp.csr_array | None:
@@ -330,7 +316,15 @@ class SaddleLowering(Lowering[SaddleForm]):
         u = cp.multiply(self.parameters.weights, self.ut)
         self.coupling = CouplingRows(losses, u, self.parameters.costs)
         self.tilts = cp.Parameter((form.n, self.capacity), name="biases") if form.is_biased else None
-        cost, self.shares, cones = _longest(directions) if self.tilts is None else _costliest(directions, self.tilts, z)
+        if self.tilts is None:  # t ≥ ‖v_k‖
+            t = cp.Variable(name="t")
+            self.shares = cp.norm(directions, axis=0) <= t
+            cost, cones = 0.5 * cp.square(t), [self.shares]
+        else:  # r ≥ ½‖v_k‖² + b_k y_kᵀz, with ‖v_k‖² ≤ room as a cone
+            cost, room = cp.Variable(name="r"), cp.Variable(self.capacity, name="room")
+            self.shares = room == 2 * (cost - (self.tilts.T @ z)[:, 0])
+            lifted = cp.vstack([2 * directions, cp.reshape(1 - room, (1, self.capacity), order="F")])
+            cones = [self.shares, cp.norm(lifted, axis=0) <= 1 + room]
         copies = z @ np.ones((1, self.capacity))
         self.definition = directions == cp.vstack([phi.T @ cp.multiply(part, copies) for part in self.labels])
         constraints += [z[:, 0] == (weighted if pick is None else pick.T @ weighted),
@@ -362,21 +356,6 @@ class SaddleLowering(Lowering[SaddleForm]):
         blocks = np.split(W, form.width)
         return {"mu": mu, "u": u, "W": W if self.basis is None else np.vstack([self.basis @ block for block in blocks]),
                 "scalars": self.coupling.scalars()}
-
-
-def _longest(directions: Any) -> tuple[Any, Any, list[Any]]:
-    """Return (½t², constraint whose multipliers are shares of μ, constraints) of t ≥ ‖v_k‖."""
-    t = cp.Variable(name="t")
-    cones = cp.norm(directions, axis=0) <= t
-    return 0.5 * cp.square(t), cones, [cones]
-
-
-def _costliest(directions: Any, tilts: Any, z: Any) -> tuple[Any, Any, list[Any]]:
-    """Return (r, constraint whose multipliers are shares of μ, constraints) of r ≥ ½‖v_k‖² + b_k y_kᵀz."""
-    r, room = cp.Variable(name="r"), cp.Variable(directions.shape[1], name="room")
-    definition = room == 2 * (r - (tilts.T @ z)[:, 0])
-    lifted = cp.vstack([2 * directions, cp.reshape(1 - room, (1, directions.shape[1]), order="F")])
-    return r, definition, [definition, cp.norm(lifted, axis=0) <= 1 + room]  # ‖v‖² ≤ room as a cone
 
 
 def fold(values: FloatArray, count: int) -> FloatArray:

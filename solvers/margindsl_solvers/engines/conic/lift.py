@@ -55,7 +55,13 @@ class LiftDual(Lowering[LiftForm]):
         sigma = np.stack([b.weights for b in form.decision]) @ phi if form.decision else np.zeros((0, len(weight)))
         matrix: Any = np.zeros(order * order)
         matrix[weight[: len(weight) - int(form.free_bias)] * (order + 1)] = 1.0
-        matrix = matrix - _joined(form, phi, order) @ by_point @ u + _outer(phi, weight, order) @ (2.0 * squares @ q)
+        # the columns t_i (e_C(i) φ_iᵀ + φ_i e_C(i)ᵀ) of points with a component, flattened, none of the others
+        points = np.flatnonzero(~form.absorbed)
+        across, down = np.repeat(form.component[points], len(weight)), np.tile(weight, len(points))
+        cells, columns = np.concatenate([across + order * down, down + order * across]), np.repeat(points, len(weight))
+        entries = np.tile((form.sign[points, None] * phi[points]).ravel(), 2)
+        joined = sp.csr_array((entries, (cells, np.tile(columns, 2))), shape=(order * order, form.n))
+        matrix = matrix - joined @ by_point @ u + _outer(phi, weight, order) @ (2.0 * squares @ q)
         radii, limits = form.limits
         b = form.cuts.matrix(form.count).toarray()
         parts = [("d", 1.0, np.eye(form.count), label, np.ones(form.count)), ("kappa", 1.0, form.omega, label, radii),
@@ -140,19 +146,6 @@ def _piece_cones(term: LossTerm, u: Any, q: Any, least: Any) -> list[Any]:
                 B, C = B + take, C - cp.multiply(b, take)
         constraints.append(cp.SOC(A + C, cp.vstack([B, A - C]), axis=0))
     return constraints
-
-
-def _joined(form: LiftForm, phi: FloatArray, order: int) -> sp.csr_array:
-    """Return the columns t_i (e_C(i) φ_iᵀ + φ_i e_C(i)ᵀ) of points with a component, flattened, none of the others."""
-    points = np.flatnonzero(~form.absorbed)
-    rank = phi.shape[1]
-    weight = form.count + np.arange(rank)
-    label = np.repeat(form.component[points], rank)
-    position = np.tile(weight, len(points))
-    values = (form.sign[points, None] * phi[points]).ravel()
-    column = np.repeat(points, rank)
-    return sp.csr_array((np.tile(values, 2), (np.concatenate([label + order * position, position + order * label]),
-                                              np.tile(column, 2))), shape=(order * order, form.n))
 
 
 def _outer(vectors: FloatArray, index: IntArray, order: int) -> sp.csr_array:

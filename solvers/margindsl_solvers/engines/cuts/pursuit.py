@@ -99,15 +99,12 @@ class PursuitRun(Course[Pair]):
 
     # -- the basis ----------------------------------------------------------------------------------
 
-    def _whole(self, x: FloatArray) -> FloatArray:
-        inner = self.bundle.model
-        return np.append(self.basis.lift(inner.form.unpack(x[: inner.rank])).T, x[inner.rank :])
-
     def _certify(self) -> tuple[float, FloatArray]:
         """Judge on the whole problem; return what the span misses of the dual, ½‖(I − P)Ψ‖², and (I − P)Ψ."""
         assert self.bundle.answer is not None
         slopes, leans = self.bundle.slopes(), self.bundle.answer.leans
-        x = self._whole(self.bundle.best)
+        inner, x = self.bundle.model, self.bundle.best
+        x = np.append(self.basis.lift(inner.form.unpack(x[: inner.rank])).T, x[inner.rank :])
         found, kept = self.model.judge(x, slopes), None if self.slopes is None else self.model.judge(x, self.slopes)
         # A dual point that leans on the box violates the equalities: its value is none, however high.
         if kept is None or not kept.error <= found.error:

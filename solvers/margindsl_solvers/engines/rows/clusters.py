@@ -99,22 +99,18 @@ class ClusterRows(Rows):
                     limit: int) -> FloatArray:
         rows = self.curvatures(v, centre, kappa)
         curvature, balance, own = self.curvature(v, centre, kappa, rows), rows[self.decision_rows], self.bias
-        damping = self._damping(curvature, gradient, reach)
+        damping = 0.0
+        if self.bias:  # which is held in proportion to its gradient: see `Rows.damping`
+            curved, end = float(curvature.value[curvature.first == curvature.second].sum()), self.rank + self.bias
+            firm = curved <= 1e-10 * float(np.sum(self.weights[self.loss_rows]))
+            force = float(np.max(np.abs(gradient[self.rank : end]) / reach[: self.bias]))
+            damping = 1e-13 * curved + (1e-3 if firm else 1e-7) * force  # where both are zero, nothing pulls at it
         held = self.damping(np.diag(curvature.corner), gradient[self.rank + own :], reach[own:])
         curvature = dataclasses.replace(curvature, corner=curvature.corner + np.diag(held))
         size, scalars = self.form.clusters * self.form.features.rank, self.border > self.bias
         if self.rank <= limit and (scalars or size**2 <= FACTORED * self.form.n):
             return dense_step(self.form, curvature, balance, gradient, damping)
         return _iterative(self.form, curvature, balance, gradient, damping)
-
-    def _damping(self, curvature: PointBlocks, gradient: FloatArray, reach: FloatArray) -> float:
-        """Return what holds a bias in a Newton system, in proportion to its gradient: see `Rows.damping`."""
-        if not self.bias:
-            return 0.0
-        curved, end = float(curvature.value[curvature.first == curvature.second].sum()), self.rank + self.bias
-        firm = curved <= 1e-10 * float(np.sum(self.weights[self.loss_rows]))
-        force = float(np.max(np.abs(gradient[self.rank : end]) / reach[: self.bias]))
-        return 1e-13 * curved + (1e-3 if firm else 1e-7) * force  # where both are zero, nothing pulls at the bias
 
     def curvature(self, v: FloatArray, centre: FloatArray, kappa: float, rows: FloatArray) -> PointBlocks:
         """Return the generalised second derivative in the decision values, a k × k block a point, and the scalars.

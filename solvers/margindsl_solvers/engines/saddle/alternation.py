@@ -44,34 +44,28 @@ class SignedGram:
     def at(self, active: IntArray, weights: FloatArray) -> FloatArray:
         """Return it for labellings and non-negative weights (n,), not to be written to."""
         if not np.array_equal(active, self.active):
-            self._keep(active)
+            order, position = self.model.order, np.searchsorted(self.active, active)
+            if np.isin(active, self.active).all():
+                kept = (position[:, None] * order + np.arange(order)).ravel()
+                self.gram = self.gram[np.ix_(kept, kept)]
+            else:
+                self.gram = np.zeros((len(active) * order, len(active) * order))
+                self.weights, self.spent = np.zeros(len(self.weights)), 0
+            self.active = active
         changed = np.flatnonzero(weights != self.weights)
         self.spent += len(changed)
         if self.spent > RENEWED * len(weights):  # what rounding leaves of points that came and went
             self.gram, self.weights, changed = np.zeros_like(self.gram), np.zeros(len(weights)), np.flatnonzero(weights)
             self.spent = 0
-        change = weights - self.weights
+        change, width = weights - self.weights, max(2**22 // max(len(self.gram), 1), 1)
         for sign in (1.0, -1.0):  # a square is half the work of a product
-            self._add(changed[sign * change[changed] > 0], change, sign)
+            index = changed[sign * change[changed] > 0]
+            for begin in range(0, len(index), width):
+                part = index[begin:begin + width]
+                block = signed_rows(self.model, self.active, part) * np.sqrt(np.abs(change[part]))[:, None]
+                self.gram += sign * (block.T @ block)
         self.weights = np.array(weights)
         return self.gram
-
-    def _keep(self, active: IntArray) -> None:
-        order, position = self.model.order, np.searchsorted(self.active, active)
-        if np.isin(active, self.active).all():
-            kept = (position[:, None] * order + np.arange(order)).ravel()
-            self.gram = self.gram[np.ix_(kept, kept)]
-        else:
-            self.gram = np.zeros((len(active) * order, len(active) * order))
-            self.weights, self.spent = np.zeros(len(self.weights)), 0
-        self.active = active
-
-    def _add(self, index: IntArray, change: FloatArray, sign: float) -> None:
-        width = max(2**22 // max(len(self.gram), 1), 1)
-        for begin in range(0, len(index), width):
-            part = index[begin:begin + width]
-            block = signed_rows(self.model, self.active, part) * np.sqrt(np.abs(change[part]))[:, None]
-            self.gram += sign * (block.T @ block)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,21 +195,17 @@ class AlternationRun(Course[Turn]):
         if run.run() is Status.UNBOUNDED or run.best is None:
             return Status.UNBOUNDED
         w, _, scalars = form.split(run.best.x)
-        turn = self._judge(mu, stacked.weights(w), scalars, run.best.slopes[rows.loss_rows], run.best.residual)
+        W, slopes = stacked.weights(w), run.best.slopes[rows.loss_rows]
+        size = float(np.linalg.norm(W, axis=1).sum())
+        primal = 0.5 * size**2 + model.losses.value(model.margins(W), scalars)
+        V = model.directions(slopes)
+        norms = np.einsum("kr,kr->k", V, V)
+        dual = -model.losses.conjugate_value(-model.weights * slopes) - 0.5 * float(norms.max())
+        turn = Turn(mu, W, scalars, slopes, norms, primal, dual, run.best.residual, model.form.negligible)
         self.still = self.still + 1 if self.last - turn.primal <= STILL * self.tol * abs(turn.primal) else 0
         self.last = min(self.last, turn.primal)
         self.turn = self.certify(turn)
         return None
-
-    def _judge(self, mu: FloatArray, W: FloatArray, scalars: FloatArray, x: FloatArray, residual: float) -> Turn:
-        model, losses = self.model, self.model.losses
-        size = float(np.linalg.norm(W, axis=1).sum())
-        primal = 0.5 * size**2 + losses.value(model.margins(W), scalars)
-        u = -model.weights * x
-        V = model.directions(x)
-        norms = np.einsum("kr,kr->k", V, V)
-        dual = -losses.conjugate_value(u) - 0.5 * float(norms.max())
-        return Turn(mu, W, scalars, x, norms, primal, dual, residual, model.form.negligible)
 
     def masses(self, turn: Turn) -> FloatArray:
         """Return μ_k ∝ μ_k‖v_k‖^exponent, ‖w_k‖ for exponent one (ODMSSC Eq. 10)."""

@@ -130,27 +130,22 @@ class StochasticRun(SaddleCourse):
         self.judge(self.mu.copy(), self.box.scaled(self.u))
 
     def step(self) -> None:
+        model, steps = self.box.model, self.steps
+        most = max(int(MOMENT / (model.form.n * model.form.features.rank)), 1)
         while True:
             if self.compiled is None:
                 self._iterate()
-            else:
-                self._sweep(self.compiled)
+            else:  # no more steps than are due and than a moment allows
+                count = min(max(int(min(self.due, self.max_iter)) - self.iterations, 1), most)
+                self.compiled(self.rng.random((count, 2 if self.extra else 1, 2)), self.iterations, steps.eta / steps.a,
+                              steps.eta / steps.b, self.mu, self.u, self.mean_mu, self.mean_u, self.box.lower,
+                              self.box.upper)
+                self.iterations += count
             if self.iterations >= min(self.due, self.max_iter) or self.budget.expired:
                 break
         self.judge(self.mean_mu.copy(), self.box.scaled(self.mean_u))  # both go on changing in place
         self.judge(self.mu.copy(), self.box.scaled(self.u))
         self.due = self.iterations + max(self.check, self.iterations // 16)
-
-    def _sweep(self, compiled: Callable[..., None]) -> None:
-        """Take compiled steps, no more than are due and than a moment allows."""
-        model = self.box.model
-        most = max(int(MOMENT / (model.form.n * model.form.features.rank)), 1)
-        count = int(min(self.due, self.max_iter)) - self.iterations
-        count = min(max(count, 1), most)
-        steps = self.steps
-        compiled(self.rng.random((count, 2 if self.extra else 1, 2)), self.iterations, steps.eta / steps.a,
-                 steps.eta / steps.b, self.mu, self.u, self.mean_mu, self.mean_u, self.box.lower, self.box.upper)
-        self.iterations += count
 
     def _iterate(self) -> None:
         centre = self.mu, self.u

@@ -215,7 +215,13 @@ class SmoothedRun(SaddleCourse):
         lengths = norms(iterate.W)
         total = float(lengths.sum())
         mu = lengths / total if total > 0 else np.full(len(lengths), 1.0 / len(lengths))
-        curved = self._curvature(iterate.arguments)
+        curved = np.zeros(len(iterate.arguments))  # the second derivatives of Σ cρ_δ, in the margins at last
+        for conjugate, (term, part) in zip(model.conjugates, model.losses.slices()):
+            v = iterate.arguments[part]
+            curved[part] = term.weights * np.asarray(
+                term.loss.curvature(v) if term.loss.is_smooth else
+                conjugate.prox_derivative(v / self.width, 1.0 / self.width) / self.width)
+        curved = model.losses.scatter(curved * model.losses.slopes)
         points = np.flatnonzero(curved > 0)
         share = max(len(points) / ROWS, 1.0)
         if share > 1.0:
@@ -280,16 +286,6 @@ class SmoothedRun(SaddleCourse):
             else:
                 x[part] = conjugate.prox(v / width, 1.0 / width)
         return model.clip(x)
-
-    def _curvature(self, arguments: FloatArray) -> FloatArray:
-        """Return the (n,) second derivatives of Σ cρ_δ in the margins."""
-        model, h = self.model, np.zeros(len(arguments))
-        for conjugate, (term, part) in zip(model.conjugates, model.losses.slices()):
-            v = arguments[part]
-            h[part] = term.weights * (np.asarray(term.loss.curvature(v)) if term.loss.is_smooth else
-                                      np.asarray(conjugate.prox_derivative(v / self.width, 1.0 / self.width))
-                                      / self.width)
-        return model.losses.scatter(h * model.losses.slopes)
 
     def _judged(self) -> Point:
         """Return the place with the best bound on the segment from the best dual point so far to its own."""
