@@ -200,9 +200,6 @@ def pieces_text(knots: FloatArray, coefficients: FloatArray) -> str:
     return "; ".join(rows)
 
 
-# -- sums, maxima, parts and compositions -------------------------------------------------------------
-
-
 def refinement(f: Table, g: Table) -> FloatArray:
     """Return the knots of both functions on the common part of their domains."""
     lower, upper = max(f[0][0], g[0][0]), min(f[0][-1], g[0][-1])

@@ -199,8 +199,9 @@ def generate(run: Run, initial: list[IntArray], *, tol: float, most: int, per_ro
         if stop:
             return Generated(form, raw, lower, Status.INTERRUPTED)
         if len(working) >= LONG:  # labellings of negligible weight go
-            keep = np.asarray(raw["mu"]) > 1e-9
-            variables = dict(raw.variables) | {"mu": np.asarray(raw["mu"])[keep]}
+            mu = np.asarray(raw["mu"])
+            keep = mu > 1e-9
+            variables = dict(raw.variables) | {"mu": mu[keep]}
             if "W" in variables:
                 variables["W"] = np.asarray(variables["W"])[:, keep]
             working = [y for y, alive in zip(working, keep) if alive]

@@ -188,14 +188,14 @@ class Run:
     def solve(self, form: Form, start: RawSolution | None = None, tol: float | None = None,
               solver: Solver | None = None, **limits: Any) -> RawSolution:
         """Solve a form with the main solver, its compile and solve seconds booked; with other limits of the budget."""
-        told: Any = self.budget.callback
+        callback: Any = self.budget.callback
         to_user = self.program.to_user
 
         def report(progress: Progress) -> Any:  # with the values in the user's units
-            return told(dataclasses.replace(progress, value=to_user(progress.value), bound=to_user(progress.bound)))
+            return callback(dataclasses.replace(progress, value=to_user(progress.value), bound=to_user(progress.bound)))
 
         budget = self.budget.replace(tol=self.budget.tol if tol is None else tol,
-                                     callback=None if told is None else report, **limits)
+                                     callback=None if callback is None else report, **limits)
         own, budget, start, whole = self.parted(form, budget, start)
         raw = whole(self.session(own, solver).solve(own, budget, start))
         for stage, seconds in raw.seconds.items():

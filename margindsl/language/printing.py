@@ -121,9 +121,6 @@ def shown_name(node: Any, name: str) -> str:
     return _NAMES.get({}).get(id(node), name)
 
 
-# -- the table of nodes -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Shown:
     """Represent a node in a template: ``{0:30}`` is its first child, in brackets where that binds less than 30."""

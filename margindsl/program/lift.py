@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from margindsl.calculus import PLQ, ConvexFunction
+from margindsl.calculus import PLQ
 from margindsl.calculus.accuracy import rounding
 from margindsl.errors import DeclarationError
 from margindsl.features import FeatureOperator
 from margindsl.features.derived import AffineFeatures, image
 from margindsl.host.frozen import freeze_fields, frozen_property
-from margindsl.program.absorption import prefers_agreement, root_envelope
+from margindsl.program.absorption import prefers_agreement
 from margindsl.program.answers import Variable, multipliers
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.equalities import FEASIBLE
@@ -342,13 +342,6 @@ class LiftForm(Form):
         if np.any(self.turned):
             out = np.where(self.turned, np.minimum(out + 2 * q, self.losses.row_losses(self.losses.shifts)), out)
         return out
-
-    def absorbed_loss(self, loss: ConvexFunction) -> ConvexFunction:
-        """Return what a loss becomes as a function of ‖Wᵀφ‖ where its label is minimised out.
-
-        Of the codes of clusters the inner product with Wᵀφ may be anything below that length.
-        """
-        return root_envelope(loss) if self.clusters == 2 else loss.split()[0]
 
     # -- the matrix ---------------------------------------------------------------------------------
 

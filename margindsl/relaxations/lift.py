@@ -95,9 +95,6 @@ def refuse_clusters(program: MarginProgram) -> Refusal | None:
     return None
 
 
-# -- separation --------------------------------------------------------------------------------------------
-
-
 def violated_triangles(V: FloatArray, most: int, alike: bool = True, tol: float = 1e-4) -> Cuts:
     """Return the most violated (s_i z_i + s_j z_j + s_k z_k)² ≥ 1 at M = VVᵀ, most violated first.
 

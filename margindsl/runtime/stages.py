@@ -171,8 +171,11 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
         basis = Basis(source.capped, w, answer.scalars, run.budget.tol)
         other, capped, lowest = of_capped(run, basis.program(), value)
         if capped is not None and other.to_user(capped.bound) > bound:
+            w = w[:other.features.rank]
+            value = min(value, other.objective(
+                fit.labels[:other.n], answer.w[:other.features.rank], answer.bias, answer.scalars))  # caps as they are
             judge, proof, least, bound = other, capped, lowest, min(other.to_user(capped.bound), value)
-            w, estimate = w[:other.features.rank], max(estimate, bound)
+            estimate = min(max(estimate, bound), value)
 
     # 4. The status: of a time that is up and of Ctrl-C also where they came after the relaxation.
     state, sentence, convex = found.status, [found.message] if found.message else [], form.is_convex

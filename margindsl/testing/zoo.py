@@ -69,9 +69,6 @@ class KnownProblem:
         return f"KnownProblem({self.name!r}, n={self.n}, value={self.value:.9g})"
 
 
-# -- optima at fixed labels, without our solvers ---------------------------------------------------------
-
-
 def least_squares(C: float) -> Fitted:
     """Return min ½‖w‖² + C mean (1 − y f)² = C mean of 1 − yᵀΦw at the ridge solution (closed form)."""
     def value(Phi: FloatArray, y: IntArray) -> float:

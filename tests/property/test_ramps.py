@@ -84,7 +84,7 @@ def test_bounds_are_those_of_hulls_between_ends_and_can_be_stored(tmp_path):
     y, f = md.Labels(12), md.Hyperplane(np.vstack([rng.normal(size=(6, 2)) - 1, rng.normal(size=(6, 2)) + 1]))
     loss = md.mean(md.minimum(md.hinge(y * f), 2))
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * loss), [abs(md.sum(y)) <= 2])
-    for relaxation in (md.SDP(polish="none"), md.WeightLifting(polish="none"), md.Minimax()):
+    for relaxation in ("sdp", "weight-lifting", "minimax"):
         found = problem.solve(relaxation, random_state=0)
         assert 0.5 * found.value < found.bound <= found.value and found.verify()
     found.save(tmp_path / "found.npz")

@@ -55,9 +55,6 @@ class Lowering(ABC, Generic[F]):
         return 0.0
 
 
-# -- structure --------------------------------------------------------------------------------------
-
-
 def same_structure(a: Form, b: Form, with_slopes: bool = False) -> bool:
     """Return whether two forms share features, losses, rows, coupling and decision bounds."""
     if a is b:
@@ -110,9 +107,6 @@ def reduced(features: FeatureOperator) -> tuple[FloatArray, FloatArray | None]:
     left, values, right = scipy.linalg.svd(phi, full_matrices=False)
     keep = values > 1e-12 * max(values[0], np.finfo(float).tiny)
     return left[:, keep] * values[keep], right[keep].T
-
-
-# -- losses -----------------------------------------------------------------------------------------
 
 
 class LossParameters:
@@ -216,9 +210,6 @@ def into_domain(losses: Losses, u: FloatArray) -> FloatArray:
     return out
 
 
-# -- fixed labels -----------------------------------------------------------------------------------
-
-
 class FixedLabelLowering(Lowering[FixedLabelForm]):
     """Write the primal min ½‖V‖² + qᵀs + Σcρ(v), Z = ΦV + β, v_r = a_r⟨c(y_i), z_i⟩ + Bs + d, in V, β, s, Z, v.
 
@@ -284,9 +275,6 @@ def decision_constraints(lower: FloatArray, upper: FloatArray, rows: Any) -> lis
     found = [(equal, 1.0, lambda i: rows[i] == upper[i]), (above, 1.0, lambda i: rows[i] <= upper[i]),
              (below, -1.0, lambda i: rows[i] >= lower[i])]
     return [(chosen, sign, write(chosen)) for chosen, sign, write in found if len(chosen)]
-
-
-# -- saddle -----------------------------------------------------------------------------------------
 
 
 class SaddleLowering(Lowering[SaddleForm]):

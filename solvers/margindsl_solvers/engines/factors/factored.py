@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.features.operator import total
+from margindsl.program.absorption import root_envelope
 from margindsl.program.branching import PointLosses
 from margindsl.program.lift import LiftForm
 from margindsl.program.losses import Losses, LossTerm
@@ -78,7 +79,8 @@ class Rows:
             is_exact &= not np.any(squared if not hulled else squared & ~bent)
             apart = np.flatnonzero(~linear)
             if len(apart):
-                loss = form.absorbed_loss(term.loss)
+                # of codes of clusters the inner product with Wᵀφ may be anything below its length
+                loss = term.loss.split()[0] if form.clusters > 2 else root_envelope(term.loss)
                 keep(replace(term, slopes=np.abs(term.slopes)), apart, index, loss)
                 is_exact &= form.clusters > 2 or loss is term.loss or loss == term.loss.split()[0]
         return cls(Losses(form.n, tuple(terms), form.losses.scalars), np.concatenate(positions), tuple(hulls), is_exact)

@@ -262,9 +262,6 @@ def _iterative(form: ClusterForm, curvature: PointBlocks, balance: FloatArray, g
     return bordered(inverse, gradient, side, curvature.corner, end)
 
 
-# -- starts -------------------------------------------------------------------------------------------
-
-
 def start_clusters(form: ClusterForm, start: RawSolution | None) -> tuple[FloatArray, bool]:
     """Return x = (w, β, s) of an earlier solution, or the directions to the clusters' means; and which."""
     none = np.zeros(form.losses.scalars.count)
@@ -292,9 +289,6 @@ def fair_start(form: ClusterForm, budget: Budget, start: RawSolution | None, sol
     parts = dataclasses.replace(form.parts, rising=dataclasses.replace(form.parts.rising, terms=()))
     falling = dataclasses.replace(form, losses=parts.falling, parts=parts)
     return solve(falling, budget.replace(tol=max(budget.tol, 1e-2)), None)
-
-
-# -- majorants ------------------------------------------------------------------------------------------
 
 
 def majorise(form: ClusterForm, budget: Budget, start: RawSolution | None, solve: Solve) -> RawSolution:
