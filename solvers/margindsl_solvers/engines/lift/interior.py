@@ -17,7 +17,7 @@ from margindsl_solvers.engines.lift.arrays import Dual, Face, LiftArrays, Matric
 from margindsl_solvers.engines.lift.pieces import Pieces, adjugate, determinant
 
 JAMMED = 1e-3  # longest of the two steps that is taken for no progress
-INSIDE, SHORTER = 0.95, 0.9  # part of the way to the boundary that is taken; trial steps towards it
+INSIDE, SHORTER = 0.92, 0.87  # part of the way to the boundary that is taken; trial steps towards it
 REFINED = 3  # solutions of a Newton system at most, each for what the one before left of the primal residual
 NEAR, FINER = 0.1, 8  # share of the tolerance that losses may be off by; parts that a piece is cut into at once
 SLOW = 40  # steps without a fall of the error
@@ -265,7 +265,8 @@ class InteriorRun(Course[Bracket]):
         _, change, turn, _ = direction(Matrices(np.zeros_like(X), np.zeros_like(x), np.zeros_like(x_signed)), 1)
         t, s = (min(1.0, length) for length in lengths(change, turn))
         after = _product(_plus(now, change, t), _plus(primal, turn, s))
-        centring = min(0.8, max(1e-3, (after / gap) ** np.clip(3.0 * min(t, s)**2, 1.0, 3.0)))
+        power = np.clip(3.0 * min(t, s)**2, 1.0, 2.0) if lift.form.even.any() else 2.0  # pairs of those differ more
+        centring = min(0.8, max(1e-3, (after / gap) ** power))
         XS = turn.S @ change.S @ S_inverse
 
         # 6. corrector, and the step
