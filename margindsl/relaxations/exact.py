@@ -263,7 +263,7 @@ def joint_obstacle(program: MarginProgram) -> str | None:
         return "the lift takes no loss that is finite at one point alone"
     if isinstance(offer := SDP().offer(program), Refusal):
         return offer.reason
-    many = of_tree(program).multipliers
+    many = (form := of_tree(program)).multipliers + int(form.absorbed.sum())  # with first moments
     return None if many <= MULTIPLIERS else f"the lift has {many} multipliers, above {MULTIPLIERS}"
 
 

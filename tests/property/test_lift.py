@@ -81,7 +81,7 @@ def test_decision_values_within_intervals_prove_no_less_and_trees_of_them_the_op
     best = problem.solve(md.Exact(method="enumeration"), random_state=0)
     plain, within = (problem.solve(md.SDP(cuts=cuts), random_state=0) for cuts in ("none", "auto"))
     assert plain.bound * (1 - 1e-3) <= within.bound <= best.value * (1 + 1e-9) and within.verify()
-    tree = problem.solve(md.Exact(method="branching", nodes="joint"), random_state=0)
+    tree = problem.solve(md.Exact(method="branching", nodes="joint", starts=seed), random_state=0)
     assert tree.value == pytest.approx(best.value, rel=1e-5) and tree.verify() and tree.gap <= 2e-4
 
 

@@ -461,7 +461,7 @@ def solve_interior(form: LiftForm, budget: Budget, reached: Reached | None = Non
         if reached is not None and reached.form is form:
             start = reached.last
         elif reached is not None and (face is None) == (reached.far.lift.labels is None) and (
-                face is None or reached.form.count == form.count):
+                face is None or reached.form.count == form.count) and np.array_equal(reached.form.linear, form.linear):
             start = moved(reached.far, inner)
         elif (y := lift.start()) is not None:
             start = central(inner, y if face is None else y[face.kept])
