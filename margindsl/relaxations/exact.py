@@ -199,7 +199,7 @@ class Exact(Relaxation):
             return tree, None, None, []
         first = Exact._first(run, apart)
         if run.best is None or first[1] is None or not apart.absorbed.any() or whole.multipliers > MULTIPLIERS or not (
-                (gap := run.best.value - first[1].bound) < LITTLE * abs(run.best.value)):
+                run.budget.tol < (gap := run.best.value - first[1].bound) / max(abs(run.best.value), 1e-300) < LITTLE):
             return first
         other = Exact._first(run, whole)
         return other if other[1] is not None and run.best.value - other[1].bound < 0.5 * gap else first
