@@ -425,7 +425,7 @@ def outer_duals(nodes: JointNodes) -> FloatArray:
     # 1. The known points alone, margins A w; directions G in their span, and the squares of what is beside it
     form, value = nodes.contraction(np.asarray(nodes.program.labels.pinned))[0], nodes.known()
     of, own, seen = form.losses, np.flatnonzero(form.decided), form.decided[form.losses.points] != 0
-    r = int(min(len(own), form.features.rank))
+    r = min(len(own), int(form.features.rank))
     bounded = nodes.is_bounded and np.isfinite(value) and np.all(np.isinf([term.loss.domain for term in of.terms]))
     if not bounded or not r or not form.features.row_norms().any() or form.n * max(len(own), r) * r**2 > LARGEST_REACH:
         return np.zeros((0, of.rows))
@@ -437,7 +437,6 @@ def outer_duals(nodes: JointNodes) -> FloatArray:
     terms = (replace(term, points=np.searchsorted(own, term.points)) for term in of.only(seen).terms)
     losses = repeated(Losses(len(own), tuple(terms)), count)
     products = (A[:, :, None] * A[:, None]).reshape(len(A), -1)
-
     # 2. Weights of each direction, λ from their values
     W, tilt, far = np.zeros((count, r)), np.zeros_like(G), np.zeros(count)
     for steps in REACH_STEPS:

@@ -267,9 +267,8 @@ class LiftForm(Form):
     @frozen_property
     def rows(self) -> tuple[IntArray, IntArray]:
         """Return (n,) the rows of S in which points have their u, and their signs there, 0 without one."""
-        seen = self.domain is not None and self.reference is not None
-        return (np.where(self.absorbed, self.reference or 0, self.component),
-                np.where(self.absorbed, int(seen), self.sign))
+        seen, alone = self.domain is not None and self.reference is not None, self.absorbed
+        return np.where(alone, self.reference or 0, self.component), np.where(alone, int(seen), self.sign)
 
     @frozen_property
     def ceiling(self) -> FloatArray:
@@ -342,8 +341,6 @@ class LiftForm(Form):
         if np.any(self.turned):
             out = np.where(self.turned, np.minimum(out + 2 * q, self.losses.row_losses(self.losses.shifts)), out)
         return out
-
-    # -- the matrix ---------------------------------------------------------------------------------
 
     @property
     def order(self) -> int:

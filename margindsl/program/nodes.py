@@ -86,8 +86,7 @@ class JointNodes(NodeBounds):
     Parameters
     ----------
     lift : LiftForm
-        Of two clusters; without a reference every point has a component. Bounds are of labellings better than those
-        known.
+        Of two clusters; without a reference every point has a component. Bounds are of labels better than those known.
     outer : (b, m) float array
         Duals of the points whose labels are known, which say where the weights of better labels are.
     """
@@ -202,11 +201,15 @@ class JointNodes(NodeBounds):
         kappa = np.where(form.omega.any(axis=1), point.kappa, 0.0)
         return repaired_point(form, vars(replace(point, d=d, kappa=kappa, gamma=gamma)))[1]
 
+    @frozen_property
+    def outer_at_points(self) -> FloatArray:
+        """Return `outer` as certificates hold it, once for all cases of a tree."""
+        return np.array([self.lift.losses.point_duals(row) for row in self.outer])
+
     def bounding_duals(self, inner: FloatArray) -> dict[str, FloatArray]:
         """Return the duals that say where weights are as arrays of a certificate."""
-        losses = self.lift.losses
-        outer = np.array([losses.point_duals(row) for row in self.outer])
-        return {"inner": losses.point_duals(inner)} | ({"outer": outer} if len(outer) else {})
+        outer = {"outer": self.outer_at_points} if len(self.outer) else {}
+        return {"inner": self.lift.losses.point_duals(inner)} | outer
 
     def case(self, u: FloatArray, rest: FloatArray) -> dict[str, Any]:
         point, inner = self.point(u, rest)
