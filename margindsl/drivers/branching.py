@@ -22,6 +22,7 @@ from margindsl.host.parallel import count_jobs, share_out
 from margindsl.host.threads import small_work_threads
 from margindsl.labelset.forcing import Path
 from margindsl.program.certificates import Certificate
+from margindsl.program.intervals import balls
 from margindsl.program.losses import Losses
 from margindsl.program.nodes import JointNodes, LiftedNodes, NodeBounds, PartialNodes
 from margindsl.typing import FloatArray, IntArray
@@ -284,7 +285,10 @@ class Branching:
         tol = max(NODE_SHARE * self.tol, LOOSE * float(open_gap))
         # 1. what the decided points prove alone; then all of them, inside the ball of the weights of better labels
         inner = decided_duals(run, bounds, z, min(tol, ROUGH))
-        solved = self._better(node, z, *bounds.repaired(z, bounds.of_decided(z, inner))) if inner.any() else node
+        (low,), H = balls(bounds.contraction(z)[0], inner[None])
+        solved = node
+        if low - 0.5 * np.sum(H * H) > node.bound:
+            solved = self._better(node, z, *bounds.repaired(z, bounds.of_decided(z, inner)))
         if solved.bound >= self.target:
             return Met(solved, None, np.zeros(r), 0.0, np.zeros(run.program.losses.scalars.count))
         form, start = bounds.form(z, inner), node.start

@@ -165,6 +165,22 @@ class LiftArrays:
         below = np.vstack([np.zeros((self.above, len(self.features))), self.features.T])
         return np.hstack([labels, self.extras, below])
 
+    @cached_property
+    def _places(self) -> tuple[IntArray, csr_array]:
+        """Return the order of y (single, pair, pair) in which it is the data of the matrix C of S = VCVᵀ, and that."""
+        rows, columns = np.hstack([np.stack([self.single, self.single]), self.pair, self.pair[::-1]])
+        order, many = np.argsort(rows, kind="stable"), self.vectors.shape[1]
+        ends = np.append(0, np.cumsum(np.bincount(rows, minlength=many)))
+        return order, csr_array((np.zeros(len(order)), columns[order], ends), shape=(many, many))
+
+    @cached_property
+    def partner(self) -> IntArray:
+        """Return (Y,) the q of the rows of u, the u of those of q, each where there is one, and itself of others."""
+        out = np.arange(len(self.scale))
+        _, u, q = np.intersect1d(self.u_rows, self.q_rows, assume_unique=True, return_indices=True)
+        out[self.u[u]], out[self.q[q]] = self.q[q], self.u[u]
+        return out
+
     def _of_labels(self, Z: FloatArray) -> FloatArray:
         return Z if self.labels is None else self.labels.T @ Z
 
@@ -208,10 +224,9 @@ class LiftArrays:
 
     def matrix(self, y: FloatArray) -> FloatArray:
         """Return Σ_s y_s A_s."""
-        N, e, values, (i, j), one = self.form.count, self.extras.shape[1], self.scale * y, self.pair, self.single
-        mixed = 0.5 * values[len(one):len(one) + len(i)]
-        where = np.concatenate([one, i, j]), np.concatenate([one, j, i])
-        C = csr_array((np.concatenate([values[:len(one)], mixed, mixed]), where), shape=(self.vectors.shape[1],) * 2)
+        N, e, ns, nz = self.form.count, self.extras.shape[1], len(self.single), len(self.single) + len(self.pair[0])
+        values, (order, C) = self.scale * y, self._places
+        C.data = np.concatenate([values[:ns], *2 * [0.5 * values[ns:nz]]])[order]
         CV = C @ self.vectors.T
         S = self.extras @ CV[N:N + e]
         S[:self.above] += CV[:N] if self.labels is None else self.labels @ CV[:N]

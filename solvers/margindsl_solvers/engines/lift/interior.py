@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky
+from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from margindsl.contract import Budget, RawSolution, Status
@@ -26,8 +27,12 @@ SMALL = 1e-2  # share of the gap from which the primal residual is not made smal
 ROUNDING = 1e-9  # share of the labels' prices that is not believed where they are to prove that there are no labels
 FAR, UNFULFILLED = 0.5, 0.1  # relative gap beyond which an iterate takes new cuts, entries that M may lack there
 LEAST_SLACK = 0.1  # of a new cut on the central path: the more one is violated the less it weighs at first
+FINE = 1e-4  # error from which Newton systems are solved by all multipliers, which loses fewer digits
 CLOSE = 1e-3  # part of the costs of shared scalars from which E y is put onto them exactly
 FULL = np.array([1.0, 2.0, 1.0])  # takes (x₁, x₂, x₃) of [[x₁, x₂], [x₂, x₃]] to the coefficients of a quadratic
+
+
+Solve = Callable[[FloatArray], FloatArray]  # of rows (..., Y)
 
 
 class Iterate(NamedTuple):
@@ -146,8 +151,7 @@ class InteriorRun(Course[Bracket]):
         """Take one step along the central path."""
         lift, pieces, dual, primal = self.lift, self.lift.pieces, self.dual, self.primal
         (X, x, x_signed), y, sigma = primal, dual.y, dual.sigma
-        row, slack, T, ns = pieces.row, pieces.slack, pieces.slope, len(lift.single)
-        nz, many = ns + len(lift.pair[0]), int(pieces.slack.sum())
+        row, slack, T, many = pieces.row, pieces.slack, pieces.slope, int(pieces.slack.sum())
 
         # 1. S, the 2 × 2 matrices z of the pieces, their inverses; the gap, and its share μ of every complementary pair
         now, S_inverse = self.now, np.tril(dpotri(self.root, lower=True)[0])
@@ -157,26 +161,9 @@ class InteriorRun(Course[Bracket]):
             return Status.INACCURATE
         z_inverse = adjugate(z) / determinant(z)[:, None]
         gap = _product(now, primal)
-        mu = gap / (lift.order + 2 * len(z) + len(signed))
+        mu, ratio = gap / (lift.order + 2 * len(z) + len(signed)), x_signed / signed
 
-        # 2. the Newton matrix of S: A_s of single vectors, of pairs, and both
-        Gx, Gs, (one, i, j) = lift.gram(X), lift.gram(S_inverse), (lift.single, *lift.pair)
-        H = np.zeros((len(y), len(y)))
-        np.multiply(_block(Gx, one, one), _block(Gs, one, one), out=H[:ns, :ns])
-        mixed = _block(Gx, one, i) * _block(Gs, one, j)
-        mixed += _block(Gx, one, j) * _block(Gs, one, i)
-        H[:ns, ns:nz], H[ns:nz, :ns] = 0.5 * mixed, 0.5 * mixed.T
-        pairs = _block(Gx, i, j).T * _block(Gs, i, j)
-        pairs += pairs.T
-        pairs += _block(Gx, j, j) * _block(Gs, i, i)
-        pairs += _block(Gx, i, i) * _block(Gs, j, j)
-        np.multiply(pairs, 0.25, out=H[ns:nz, ns:nz])
-        H *= lift.scale[:, None]
-        H *= lift.scale
-        ratio = x_signed / signed
-        H[lift.signed, lift.signed] += ratio[many:]
-
-        # 3. the pieces: w takes a change of z to that of x. σ is eliminated from every piece, then δ from every row
+        # 2. the pieces: w takes a change of z to that of x. σ is eliminated from every piece, then δ from every row
         (x1, x2, x3), (v1, v2, v3) = x.T, z_inverse.T
         w = np.stack([x1 * v1, 0.5 * (x1 * v2 + x2 * v1), x2 * v2,
                       0.5 * (x1 * v2 + x2 * v1), 0.25 * (x3 * v1 + 2 * x2 * v2 + x1 * v3), 0.5 * (x2 * v3 + x3 * v2),
@@ -188,29 +175,23 @@ class InteriorRun(Course[Bracket]):
         reduced = pieces.total(local[:, :3, :3] - of_sigma[:, :, None] * local[:, None, 3, :3])
         of_delta = reduced[:, :2, 2] / reduced[:, 2, 2, None]
         curvature = reduced[:, :2, :2] - of_delta[:, :, None] * reduced[:, None, 2, :2]
-        H[lift.u, lift.u] += curvature[lift.u_rows, 0, 0]
-        H[lift.q, lift.q] += curvature[lift.q_rows, 1, 1]
-        shared, at_u, at_q = np.intersect1d(lift.u_rows, lift.q_rows, assume_unique=True, return_indices=True)
-        H[lift.u[at_u], lift.q[at_q]] += curvature[shared, 0, 1]
-        H[lift.q[at_q], lift.u[at_u]] += curvature[shared, 0, 1]
 
-        # 4. its factor, in units in which its diagonal is one; E y = h by its Schur complement
-        if not np.all(np.diag(H) > 0):
-            return Status.INACCURATE
-        unit = 1.0 / np.sqrt(np.diag(H))
-        H *= unit[:, None]
-        H *= unit
-        factor = _factored(H)
-        if factor is None:
+        # 3. the Newton matrix, of the smaller order; E y = h by its Schur complement
+        own, across = np.zeros((2, len(y)))
+        own[lift.signed] = ratio[many:]
+        for at, rows, side in ((lift.u, lift.u_rows, 0), (lift.q, lift.q_rows, 1)):
+            own[at] += curvature[rows, side, side]
+            across[at] = curvature[rows, 0, 1]
+        across[lift.partner == np.arange(len(y))] = 0.0
+        few = lift.order**2 < len(y) and self.error > FINE
+        solve = (_by_entries if few else _by_multipliers)(lift, X, self.root if few else S_inverse, own, across)
+        if solve is None:
             return Status.INACCURATE
         E = lift.equalities
-        HE = unit[:, None] * cho_solve(factor, unit[:, None] * E.T, check_finite=False)
+        HE = solve(E).T
         schur = E @ HE
-        if not np.all(np.diag(schur) > 0):
-            return Status.INACCURATE
-        measure = 1.0 / np.sqrt(np.diag(schur))
-        inner = _factored(measure[:, None] * (0.5 * (schur + schur.T)) * measure) if len(E) else factor
-        if inner is None:
+        paid = _inverse(0.5 * (schur + schur.T))
+        if paid is None:
             return Status.INACCURATE
 
         def newton(missing: Dual, missed: FloatArray) -> tuple[Dual, FloatArray]:
@@ -221,8 +202,8 @@ class InteriorRun(Course[Bracket]):
             to_y = missing.y.copy()
             to_y[lift.u] += by_row[lift.u_rows, 0]
             to_y[lift.q] += by_row[lift.q_rows, 1]
-            dy = unit * cho_solve(factor, unit * to_y, check_finite=False)
-            price = measure * cho_solve(inner, measure * (E @ dy - missed)) if len(E) else np.zeros(0)
+            dy = solve(to_y)
+            price = paid(E @ dy - missed)
             dy -= HE @ price
             du, dq = lift.arguments(dy)
             ddelta = to_delta / reduced[:, 2, 2] - of_delta[:, 0] * du - of_delta[:, 1] * dq
@@ -286,7 +267,7 @@ class InteriorRun(Course[Bracket]):
         self.root, failed = dpotrf(self.now.S, lower=True)
         missed = lift.misses(y)
         if 0 < np.abs(missed).max(initial=0.0) <= CLOSE * (1.0 + np.abs(lift.costs).max()):
-            closed = self.dual._replace(y=y + HE @ (measure * cho_solve(inner, measure * missed)))
+            closed = self.dual._replace(y=y + HE @ paid(missed))
             there = lift.matrices(closed)
             root, outside = dpotrf(there.S, lower=True)
             if not outside and np.all(np.concatenate([there.signed, there.z[:, 0], determinant(there.z)]) > 0):
@@ -315,15 +296,93 @@ def _span(index: IntArray) -> IntArray | slice:
     return slice(int(index[0]), int(index[0]) + len(index)) if run else index
 
 
-def _factored(H: FloatArray) -> tuple[FloatArray, bool] | None:
-    """Return the Cholesky factor of a matrix of unit diagonal, a little more of it added where rounding asks for it."""
-    for shift in (0.0, 1e-14, 1e-11, 1e-8):
+def _by_multipliers(lift: LiftArrays, X: FloatArray, S_inverse: FloatArray, own: FloatArray, across: FloatArray
+                    ) -> Solve | None:
+    """Return the solution of Newton systems by their matrix, ⟨A_s, X A_t S⁻¹⟩ and what pieces and signs add to it: on
+    the diagonal, and between the u and q of a row.
+    """
+    ns, nz = len(lift.single), len(lift.single) + len(lift.pair[0])
+    Gx, Gs, (one, i, j) = lift.gram(X), lift.gram(S_inverse), (lift.single, *lift.pair)
+    H = np.zeros((len(own), len(own)))
+    np.multiply(_block(Gx, one, one), _block(Gs, one, one), out=H[:ns, :ns])
+    mixed = _block(Gx, one, i) * _block(Gs, one, j)
+    mixed += _block(Gx, one, j) * _block(Gs, one, i)
+    H[:ns, ns:nz], H[ns:nz, :ns] = 0.5 * mixed, 0.5 * mixed.T
+    pairs = _block(Gx, i, j).T * _block(Gs, i, j)
+    pairs += pairs.T
+    pairs += _block(Gx, j, j) * _block(Gs, i, i)
+    pairs += _block(Gx, i, i) * _block(Gs, j, j)
+    np.multiply(pairs, 0.25, out=H[ns:nz, ns:nz])
+    H *= lift.scale[:, None]
+    H *= lift.scale
+    H[np.arange(len(H)), lift.partner] += across
+    np.fill_diagonal(H, np.diag(H) + own)
+    return _inverse(H)
+
+
+def _by_entries(lift: LiftArrays, X: FloatArray, root: FloatArray, own: FloatArray, across: FloatArray
+                ) -> Solve | None:
+    """Return the solution of Newton systems by a matrix of the entries of S = RRᵀ, where these are few.
+
+    With RᵀXR = QΛQᵀ, L = R⁻ᵀQ it is D + BᵀB, B of the entries of √((λ_a + λ_b)/2) LᵀA_sL, D of pieces and signs. Of
+    (D + BᵀB) x = b, v = Bx solves (I + BD⁻¹Bᵀ) v = BD⁻¹b over u and q; others stand beside, as D may be zero there.
+    """
+    # 1. B
+    values, turn = eigh(root.T @ X @ root)
+    V, (a, b) = turn.T @ solve_triangular(root, lift.vectors, lower=True), np.triu_indices(lift.order)
+    one, i, j = V[:, lift.single], V[:, lift.pair[0]], V[:, lift.pair[1]]
+    B, ns = np.zeros((len(a), len(own))), len(lift.single)
+    B[:, :ns], B[:, ns:ns + i.shape[1]] = one[a] * one[b], 0.5 * (i[a] * j[b] + i[b] * j[a])
+    B *= lift.scale
+    B *= np.sqrt(np.maximum(values[a] + values[b], 0.0) * np.where(a == b, 0.5, 1.0))[:, None]
+    # 2. D⁻¹ = CCᵀ of u and q, and what is left
+    other, partner = np.ones(len(own), dtype=bool), lift.partner
+    other[lift.u] = other[lift.q] = False
+    size = own * own[partner] - across**2
+    if not np.all(size[~other] > 0):
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_self, by_other = np.where(other, 0.0, own[partner] / size), np.where(other, 0.0, -across / size)
+        late = np.flatnonzero(partner < np.arange(len(own)))
+        root_of = np.where(other, 0.0, 1.0 / np.sqrt(own))
+    root_of[late] = np.sqrt(by_self[late])
+    BC, of = B * root_of, partner[late]
+    BC[:, late] -= (root_of[late] * across[late] / own[of]) * B[:, of]
+
+    def divided(b: FloatArray) -> FloatArray:
+        return by_self * b + by_other * b[..., partner]
+
+    beside, whole = B[:, other], _inverse(np.eye(len(B)) + BC @ BC.T)
+    schur = whole and _inverse(np.diag(own[other]) + whole(beside.T) @ beside)
+    if schur is None or whole is None:
+        return None
+
+    def solve(b: FloatArray) -> FloatArray:
+        v = divided(b) @ B.T
+        x = schur(b[..., other] - whole(v) @ beside)
+        out = divided(b - whole(v + x @ beside.T) @ B)
+        out[..., other] = x
+        return out
+
+    return solve
+
+
+def _inverse(H: FloatArray) -> Solve | None:
+    """Return the product of rows with the inverse of a definite matrix, which it overwrites, in units in which its
+    diagonal is one; a little more of that is added where rounding asks for it.
+    """
+    if not np.all(np.diag(H) > 0):
+        return None
+    unit = 1.0 / np.sqrt(np.diag(H))
+    H *= unit[:, None]
+    H *= unit
+    for shift in (0.0, 1e-14, 1e-11, 1e-8) if len(H) else ():
         np.fill_diagonal(H, 1.0 + shift)
         root, failed = dpotrf(H.T, lower=True, clean=False, overwrite_a=True)  # in place of one half: the other is left
         if not failed:
-            return root, True
+            return lambda b: unit * cho_solve((root, True), (unit * b).T, check_finite=False).T
         H.T[:] = np.triu(H.T) + np.triu(H.T, 1).T
-    return None
+    return None if len(H) else lambda b: b
 
 
 def _symmetric_product(x: FloatArray, z: FloatArray, inverse: FloatArray) -> FloatArray:
