@@ -269,8 +269,7 @@ class Conjugate(ConvexFunction):
     def _attained(self, u: FloatArray) -> FloatArray:
         lower, upper = self.domain
         slack = INSIDE * (upper - lower if np.isfinite(upper - lower) else 1.0)
-        inside = np.clip(u, lower + slack, upper - slack)
-        return monotone_root(self.base, inside, None)
+        return monotone_root(self.base, np.clip(u, lower + slack, upper - slack), None)
 
 
 def _end_slope(function: ConvexFunction, side: float) -> float:

@@ -40,15 +40,6 @@ def snapped(total: FloatArray, magnitude: FloatArray) -> FloatArray:
 
 def canonical(knots: FloatArray, coefficients: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return checked pieces in least number; on a domain of one point, a constant."""
-    check_shape(knots, coefficients)
-    if knots[0] == knots[-1]:
-        coefficients = np.array([[0.0, 0.0, values_at(coefficients, knots[:1])[0]]])
-    check_convex(knots, coefficients)
-    return merged(*without_slivers(knots, coefficients))
-
-
-def check_shape(knots: FloatArray, coefficients: FloatArray) -> None:
-    """Refuse knots and coefficients that do not describe a function at all."""
     if coefficients.ndim != 2 or coefficients.shape[1:] != (3,) or len(coefficients) != len(knots) - 1:
         raise CalculusError(f"coefficients of shape {coefficients.shape} with {len(knots) - 2} breakpoints; "
                             f"expected ({len(knots) - 1}, 3): one row (q, s, c) for each piece")
@@ -59,6 +50,21 @@ def check_shape(knots: FloatArray, coefficients: FloatArray) -> None:
     if len(knots) > 2 and np.any(np.diff(knots) <= 0):
         raise CalculusError(f"breakpoints {knots[1:-1]} must increase strictly and lie strictly between "
                             f"the ends {knots[0]:g} and {knots[-1]:g} of the domain")
+    if knots[0] == knots[-1]:
+        coefficients = np.array([[0.0, 0.0, values_at(coefficients, knots[:1])[0]]])
+    check_convex(knots, coefficients)
+    # pieces no wider than rounding of their own knots are left out
+    while len(coefficients) > 1:
+        width = np.diff(knots)
+        size = np.maximum(np.abs(knots[:-1]), np.abs(knots[1:]))
+        thin = np.flatnonzero(np.isfinite(width) & (width <= 1e-14 * np.where(np.isfinite(size), size, 0.0)))
+        if not thin.size:
+            break
+        k = int(thin[0])
+        # an end of the domain must stay where it is, so the inner knot goes
+        knots = np.delete(knots, k if k == len(coefficients) - 1 else k + 1)
+        coefficients = np.delete(coefficients, k, axis=0)
+    return merged(knots, coefficients)
 
 
 def check_convex(knots: FloatArray, coefficients: FloatArray) -> None:
@@ -86,21 +92,6 @@ def check_convex(knots: FloatArray, coefficients: FloatArray) -> None:
         k = falling[0]
         raise CalculusError(f"the slope falls at breakpoint {t[k]:g}, from {before[k]:g} on the left to "
                             f"{after[k]:g} on the right: not convex; slopes must not decrease")
-
-
-def without_slivers(knots: FloatArray, coefficients: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the pieces without those no wider than rounding of their own knots."""
-    while len(coefficients) > 1:
-        width = np.diff(knots)
-        size = np.maximum(np.abs(knots[:-1]), np.abs(knots[1:]))
-        thin = np.flatnonzero(np.isfinite(width) & (width <= 1e-14 * np.where(np.isfinite(size), size, 0.0)))
-        if not thin.size:
-            break
-        k = int(thin[0])
-        # an end of the domain must stay where it is, so the inner knot goes
-        knots = np.delete(knots, k if k == len(coefficients) - 1 else k + 1)
-        coefficients = np.delete(coefficients, k, axis=0)
-    return knots, coefficients
 
 
 def merged(knots: FloatArray, coefficients: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -209,14 +200,7 @@ def refinement(f: Table, g: Table) -> FloatArray:
 
 def restricted(f: Table, knots: FloatArray) -> FloatArray:
     """Return the rows of the pieces between consecutive knots of a refinement."""
-    index = np.searchsorted(f[0][1:-1], knots[:-1], side="right")
-    return f[1][index]
-
-
-def sum_on(knots: FloatArray, f: Table, g: Table) -> Table:
-    """Return f + g on a common refinement."""
-    left, right = restricted(f, knots), restricted(g, knots)
-    return knots, snapped(left + right, np.abs(left) + np.abs(right))
+    return f[1][np.searchsorted(f[0][1:-1], knots[:-1], side="right")]
 
 
 def maximum_on(knots: FloatArray, f: Table, g: Table) -> Table:

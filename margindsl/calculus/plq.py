@@ -370,7 +370,9 @@ class PLQ(ConvexFunction):
         return rows.refinement(self._table, other._table)
 
     def _plus(self, other: PLQ) -> PLQ:
-        return PLQ._on(*rows.sum_on(self._refinement(other), self._table, other._table))
+        knots = self._refinement(other)
+        left, right = rows.restricted(self._table, knots), rows.restricted(other._table, knots)
+        return PLQ._on(knots, rows.snapped(left + right, np.abs(left) + np.abs(right)))
 
     def _maximum(self, other: PLQ) -> PLQ:
         knots = self._refinement(other)

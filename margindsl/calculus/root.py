@@ -90,8 +90,7 @@ def monotone_root(function: Curve, x: FloatArray, step: FloatArray | None) -> Fl
         turn, before = np.where(newton, 0, turn + 1), size
         with np.errstate(all="ignore"):
             meeting = low + (below[0] - above[0] + above[1] * (high - low)) / (above[1] - below[1])
-        middle = low + (high - low) / 2
-        other = np.where((turn % 3 > 0) & np.isfinite(meeting), meeting, middle)
+        other = np.where((turn % 3 > 0) & np.isfinite(meeting), meeting, low + (high - low) / 2)
         v = np.where(done, v, np.where(newton, v + move, np.clip(other, low + room / 2, high - room / 2)))
     return np.clip(v, low, high)
 

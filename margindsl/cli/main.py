@@ -11,8 +11,8 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from margindsl import __version__
@@ -94,7 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 os.dup2(2, 1)
                 sys.stdout = own
     code = OK
-    with _one_line_warnings():
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_in_one_line
         try:
             commands: Any = importlib.import_module(
                 "margindsl.cli.demo" if arguments.command == "demo" else "margindsl.cli.commands")
@@ -329,16 +330,10 @@ def setting(text: str) -> tuple[str, Any]:
         return name, value
 
 
-@contextmanager
-def _one_line_warnings() -> Iterator[None]:
-    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        if category.__module__.startswith("margindsl") or category.__name__ == "ConvergenceWarning":
-            text = _TRIVIAL if issubclass(category, TrivialityWarning) else spoken(str(message))
-            print(f"margindsl: warning: {text}", file=sys.stderr)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        yield
+def _show_in_one_line(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    if category.__module__.startswith("margindsl") or category.__name__ == "ConvergenceWarning":
+        text = _TRIVIAL if issubclass(category, TrivialityWarning) else spoken(str(message))
+        print(f"margindsl: warning: {text}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class Enumerated:
     status: Status
 
 
-def enumerate_labels(run: Run, tol: float = 1e-9, most: int = 200_000) -> Enumerated:
+def enumerate_labels(run: Run, tol: float = 1e-9) -> Enumerated:
     """Return the best labelling of an enumerable B with a certificate.
 
     Labellings are examined in the order of their best dual bound over a pool of dual points; one whose
@@ -37,8 +37,6 @@ def enumerate_labels(run: Run, tol: float = 1e-9, most: int = 200_000) -> Enumer
         Of coded margins, the bias within limits, without decision bounds on weights: elsewhere duals do not carry over.
     tol : float
         Relative gap at which a labelling counts as excluded.
-    most : int
-        Most fixed-label solves.
     """
     labellings = members(run.program)
     bounds = np.full(len(labellings), -np.inf)
@@ -46,7 +44,7 @@ def enumerate_labels(run: Run, tol: float = 1e-9, most: int = 200_000) -> Enumer
     fits: list[Answer] = []
     nearest = np.zeros(len(labellings), dtype=int)  # of the pool, whose bound is the best
     status = Status.OPTIMAL
-    for _ in range(most):
+    for _ in range(200_000):  # fixed-label solves, at most
         target = np.inf if run.best is None else run.best.value - tol * abs(run.best.value)
         index = int(np.argmin(bounds))
         if bounds[index] >= target:

@@ -27,6 +27,7 @@ LONG = 150  # labellings in the working set from which dead ones are dropped
 MASTER_TOL = 1e-6  # an exact master needs fewer rounds, and the engines finish fast
 INEXACT, LOOSEST = 1e-2, 1e-2  # accuracy of a master, relative to the gap that new labellings may close; the roughest
 UNPAID = "label generation ended where it no longer paid, with {left:.1e} of the master's value left; tol goes on"
+STEPS = 60  # of the oracle from each start, at most
 PATIENCE = 20  # rounds without progress of the master's value after which generation stops
 
 
@@ -48,8 +49,7 @@ class Generated:
     message: str = ""
 
 
-def most_violated(run: Run, scatter: FloatArray, starts: list[IntArray],
-                  rounds: int = 60) -> list[tuple[float, IntArray]]:
+def most_violated(run: Run, scatter: FloatArray, starts: list[IntArray]) -> list[tuple[float, IntArray]]:
     """Return labellings with large ‖Σ_i ũ_i φ_i c(y_i)ᵀ‖² + 2 max bΣ_i ũ_i y_i, best first: linearise, call the oracle.
 
     The maximand is convex in y, so that every step is monotone; several starts are used.
@@ -58,8 +58,6 @@ def most_violated(run: Run, scatter: FloatArray, starts: list[IntArray],
     ----------
     scatter : (n,) float array
         Duals ũ at the points.
-    rounds : int
-        Most steps from each start.
     """
     program = run.program.bounding
     found: list[tuple[float, IntArray]] = []
@@ -68,7 +66,7 @@ def most_violated(run: Run, scatter: FloatArray, starts: list[IntArray],
             break
         V = program.code_sum(y, scatter)
         value = program.code_cost(V)
-        for _ in range(rounds):
+        for _ in range(STEPS):
             if run.budget.expired:
                 break
             new = program.labels.maximise(program.code_gains(V, scatter))
@@ -227,7 +225,7 @@ def master_of(program: MarginProgram, working: list[Vertex]) -> SaddleForm:
                       np.stack([v.bias for v in working]), codes=program.label_codes)
 
 
-def improved_starts(run: Run, initial: list[IntArray], rounds: int = 20) -> list[IntArray]:
+def improved_starts(run: Run, initial: list[IntArray]) -> list[IntArray]:
     """Return labellings with those that alternation reaches from them in front.
 
     Where a single labelling closes the relaxation (small weights) it is often among them, and the first master
@@ -239,14 +237,12 @@ def improved_starts(run: Run, initial: list[IntArray], rounds: int = 20) -> list
     ----------
     run : Run
         It remembers the best of their fits.
-    rounds : int
-        Most rounds of alternation from each.
     """
     improved = []
     for y in initial:
         # with shared scalars the objective may fall without end at a labelling, and not over the mixtures
         with suppress(SolverError):
-            improved.append(alternate(run, y, rounds, tol=1e-5).labels)
+            improved.append(alternate(run, y, rounds=20, tol=1e-5).labels)
     return distinct([*improved, *initial])
 
 

@@ -96,7 +96,8 @@ class Guarded(Session):
         try:
             with np.errstate():
                 if getattr(form, "gauge", None) is not None:
-                    answer = reweighted(form, asked.watched(budget), start, self._plain)
+                    answer = reweighted(form, asked.watched(budget), start, lambda plain, *given: read_raw(
+                        plain, self.solver.open(plain).solve(plain, *given)))
                 else:
                     if self._session is None:
                         self._session = self.solver.open(form)
@@ -112,10 +113,6 @@ class Guarded(Session):
         if raw.status is Status.INACCURATE and not raw.message:
             raw = replace(raw, message=f"{name_of(self.solver)} ended as inaccurate")
         return judged(form, raw, budget.tol, name_of(self.solver)) if is_judged else raw
-
-
-    def _plain(self, form: Form, budget: Budget, start: RawSolution | None) -> RawSolution:
-        return read_raw(form, self.solver.open(form).solve(form, budget, start))
 
 
 @dataclass

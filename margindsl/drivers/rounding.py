@@ -22,7 +22,7 @@ SAMPLED_ENTRIES = 4_000_000  # entries of sampled directions held at once
 POLISHED_POINTS = 2_000_000  # points times polished candidates, at most
 SCREEN_BLOCK = 64
 SCREENED = 4_000  # points that rank candidates: of values that differ by a per cent it tells the lower
-KEPT = 6  # candidates that are polished, of twice as many that are fitted
+KEPT = 6  # candidates that are polished, fewer for millions of points; twice as many are fitted, chosen by `screen`
 ENDS = 8  # of hops from the best labelling that are looked at
 LENGTHS = (0.6, 1.0, 1.5, 2.5, 4.0)
 
@@ -158,8 +158,7 @@ def secant_curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
     return np.bincount(losses.points, weights=out * losses.slopes**2, minlength=losses.n)
 
 
-def polish(run: Run, candidates: list[IntArray], how: str, keep: int = KEPT, tol: float = 1e-7,
-           bound: float = -np.inf, is_relaxed: bool = True) -> Answer:
+def polish(run: Run, candidates: list[IntArray], how: str, bound: float = -np.inf, is_relaxed: bool = True) -> Answer:
     """Return the best fit among candidates after polishing.
 
     Parameters
@@ -167,22 +166,20 @@ def polish(run: Run, candidates: list[IntArray], how: str, keep: int = KEPT, tol
     candidates : list of (n,) int arrays
         Labellings in B, at least one.
     how : {"none", "alternate", "search", "auto"}
-        "none" evaluates; "alternate" runs alternation from the best `keep`; "search" adds flips, swaps and groups, also
+        "none" evaluates; "alternate" runs alternation from the best `KEPT`; "search" adds flips, swaps and groups, also
         from mixed starts, and from all of these hops of many hyperplanes; "auto" is that for as long as it pays (see
         `StoppingRule`).
-    keep : int
-        Candidates that are polished, fewer for millions of points; twice as many are fitted, chosen by `screen`.
     bound : float
         A certified lower bound in units of the program, which says what can still be gained.
     is_relaxed : bool
         Whether the candidates are rounded, and no ends of descents from mixed starts.
     """
     with run.stopping(bound) if how == "auto" else nullcontext():
-        return _polished(run, candidates, how, keep, tol, is_relaxed)
+        return _polished(run, candidates, how, is_relaxed)
 
 
-def _polished(run: Run, candidates: list[IntArray], how: str, keep: int, tol: float, is_relaxed: bool) -> Answer:
-    keep = max(1, min(keep, POLISHED_POINTS // run.program.n))
+def _polished(run: Run, candidates: list[IntArray], how: str, is_relaxed: bool) -> Answer:
+    keep = max(1, min(KEPT, POLISHED_POINTS // run.program.n))
     fits: list[Answer] = []
     kept = 1 if how == "none" else keep
     pool = screen(run, candidates, 2 * keep)
@@ -190,15 +187,13 @@ def _polished(run: Run, candidates: list[IntArray], how: str, keep: int, tol: fl
         pool = lowest_ends(run, [*pool, *starting_labels(run, 2 * keep)], 2 * keep)
     for labels in run.improving(pool):
         cutoff = fits[-1].value if len(fits) == kept else np.inf  # what is no lower than those kept needs no accuracy
-        fits = sorted([*fits, run.fit(labels, tol=max(tol, 1e-5), cutoff=cutoff)], key=lambda fit: fit.value)[:kept]
+        fits = sorted([*fits, run.fit(labels, tol=1e-5, cutoff=cutoff)], key=lambda fit: fit.value)[:kept]
     if how == "none":
         return fits[0]
-    improved: list[Answer] = []
-    for fit in run.improving(fits[:keep]):
-        improved.append(alternate(run, fit.labels, tol=tol, fit=fit))
+    improved = [alternate(run, fit.labels, fit=fit) for fit in run.improving(fits[:keep])]
     if run.best is not None:  # an answer from before the rounding may be lower than all of it
         improved.append(run.best)
     improved.sort(key=lambda fit: fit.value)
     if how != "alternate" and not run.done:
-        return escape(run, improved, ENDS, tol=tol)
+        return escape(run, improved, ENDS)
     return improved[0]

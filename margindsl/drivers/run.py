@@ -257,9 +257,8 @@ class Run:
 
     def plain_fit(self, labels: IntArray) -> Answer:
         """Return the labelling with the hyperplane w = 0, for which there is always time."""
-        size = self.program.size_of_w
         raw = RawSolution(Status.TIME_LIMIT, {
-            "w": np.zeros(size), "bias": np.zeros(self.program.codes.shape[1]),
+            "w": np.zeros(self.program.size_of_w), "bias": np.zeros(self.program.codes.shape[1]),
             "scalars": np.zeros(self.program.losses.scalars.count)},
             "there was no time to fit it, w = 0")
         return self.adopt(self.program.fix_labels(labels), raw)
@@ -387,8 +386,7 @@ class Run:
 
     def record(self, stage: str, iteration: int, value: float, bound: float = -np.inf) -> bool:
         """Add a line to the history, report it, and return whether the callback asks to stop."""
-        seconds = time.monotonic() - self.budget.start
-        self.history.append(Record(seconds, stage, iteration, value, bound))
+        self.history.append(Record(time.monotonic() - self.budget.start, stage, iteration, value, bound))
         to_user = self.program.to_user
         return self.budget.report(stage, iteration, to_user(value), to_user(bound))
 

@@ -21,6 +21,7 @@ from margindsl.typing import IntArray
 LARGEST_RANK = 3000  # of features times k − 1
 LARGEST = 50_000_000  # entries of features up to which flips are estimated
 LARGEST_STORED = 5_000_000  # the same for features on disk, sparse or in Dask
+MOVES, TRIES = 60, 6  # most accepted moves between two escapes; moves of each kind evaluated exactly before giving up
 LARGEST_ESCAPES, SEARCHED = 20, 3  # and fits that small moves begin from beside ends of hops
 ESCAPE_CEILING = 4.0  # times the value, above which small moves after an escape are not worth their time
 PLANES, FEWEST, POINTS = 32, 4, 100_000  # hyperplanes at once, fewer of many points: what they see together
@@ -34,34 +35,27 @@ LARGEST_ENDS, FREE = 1000, 1e-5  # that are held; weight of the square of a bias
 A_POINT, A_PRODUCT, A_STEP = 100.0, 0.2, 3e6  # work of losses and labels of a point, of a product, of a step
 
 
-def search(run: Run, fit: Answer, rounds: int = 60, tries: int = 6, tol: float = 1e-7, escapes: int = 0) -> Answer:
-    """Improve a labelling by moves, pairs and small groups of them, then by escapes.
-
-    Parameters
-    ----------
-    rounds : int
-        Most accepted moves between two escapes.
-    tries : int
-        Moves of each kind evaluated exactly before giving up.
-    tol : float
-        Relative accuracy of the fixed-label solves.
-    escapes : int
-        Ends of hops that are looked at; 0 for no escapes.
-    """
-    fit = _descend(run, fit, rounds, tries, tol)
-    return escape(run, [fit], escapes, rounds, tries, tol) if escapes else fit
+def search(run: Run, fit: Answer) -> Answer:
+    """Improve a labelling by moves, pairs and small groups of them."""
+    if not _is_affordable(run) or run.program.losses.is_turned:  # moves are estimated by losses of margins
+        return fit
+    fit = descend(run, fit, lambda at: () if hash(at.labels.tobytes()) in run.exhausted else candidate_moves(
+        run, at, TRIES), MOVES, tol=1e-7)
+    if not run.done:
+        run.exhausted.add(hash(fit.labels.tobytes()))
+    return fit
 
 
-def escape(run: Run, fits: list[Answer], keep: int, rounds: int = 60, tries: int = 6, tol: float = 1e-7) -> Answer:
+def escape(run: Run, fits: list[Answer], keep: int) -> Answer:
     """Improve the best of some fits by small moves from them, regroupings and the `keep` lowest ends of hops."""
     fit, seen = fits[0], set[bytes]()
     for number in range(LARGEST_ESCAPES if _is_affordable(run) and not run.done else 0):
         before = fit.value
         for labels in run.improving(_escapes(run, [fit, *fits], keep)):
-            trial = alternate(run, labels, tol=tol, fit=run.fit(labels, fit, max(tol, ROUGH)))
+            trial = alternate(run, labels, fit=run.fit(labels, fit, ROUGH))
             if labelling_key(run, trial.labels) not in seen and trial.value < ESCAPE_CEILING * abs(before):
                 seen.add(labelling_key(run, trial.labels))
-                trial = _descend(run, trial, rounds, tries, tol)
+                trial = search(run, trial)
             fit = min(fit, trial, key=lambda fit: fit.value)
         if fit.value >= before - 1e-6 * abs(before) or run.record("escape", number, fit.value) or run.done:
             break
@@ -76,21 +70,6 @@ def _is_affordable(run: Run) -> bool:
     program, features = run.program, run.program.features
     largest = LARGEST if features.is_dense else LARGEST_STORED
     return program.size_of_w <= LARGEST_RANK and program.n * features.rank <= largest
-
-
-def _descend(run: Run, fit: Answer, rounds: int, tries: int, tol: float) -> Answer:
-    """Descend by moves, pairs and small groups of them."""
-    if not _is_affordable(run) or run.program.losses.is_turned:  # moves are estimated by losses of margins
-        return fit
-    fit = descend(run, fit, lambda at: () if _key(at, tries) in run.exhausted else candidate_moves(run, at, tries),
-                  rounds, tol)
-    if not run.done:
-        run.exhausted.add(_key(fit, tries))
-    return fit
-
-
-def _key(fit: Answer, tries: int) -> tuple[int, int]:
-    return hash(fit.labels.tobytes()), tries
 
 
 def _escapes(run: Run, fits: list[Answer], keep: int) -> Iterator[IntArray]:

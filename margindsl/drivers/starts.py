@@ -158,9 +158,8 @@ def linked_directions(program: MarginProgram) -> FloatArray | None:
     inner = within.T @ within / max(len(index) - len(means), 1)
     unit = features.gram() / features.n
     unit.flat[:: features.rank + 1] += METRIC_RIDGE * float(np.trace(unit)) / features.rank or 1.0
-    most = (max(0, features.rank - k + 1), features.rank - 1)
     values, vectors = scipy.linalg.eigh(apart.T @ apart / max(len(apart), 1) - left * inner, unit,
-                                        subset_by_index=most)
+                                        subset_by_index=(max(0, features.rank - k + 1), features.rank - 1))
     return np.asarray(features.apply(vectors * np.sqrt(np.maximum(values + left, 0.0))))
 
 

@@ -40,8 +40,7 @@ class Fences:
     def placed(self, X: Any, decision: FloatArray) -> FloatArray:
         """Place the fences by the quartiles of points (n, d), and return how far these lie inside, as `inside` does."""
         own, found = self._measured(X, decision)
-        clusters = len(self.names.values)
-        self.low, self.width = np.zeros((2, clusters, found.shape[1]))
+        self.low, self.width = np.zeros((2, len(self.names.values), found.shape[1]))
         for q in np.unique(own):
             self.low[q], high = np.quantile(found[own == q], (0.25, 0.75), axis=0)
             self.width[q] = high - self.low[q]

@@ -61,8 +61,7 @@ def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Genera
         sketch = nystrom(kernel, X, rank, rng)
         whitening = Whitening(sketch.projection, triangular=False)
         point_map: PointMap = LandmarkMap(kernel, X[sketch.landmarks], whitening)
-        label = f"{kernel.describe()}, Nystroem"
-        return _finish(sketch.factor, point_map, label, sketch.residual, centre)
+        return _finish(sketch.factor, point_map, f"{kernel.describe()}, Nystroem", sketch.residual, centre)
 
     if is_lazy(X):
         found = pivoted_cholesky(lambda j: kernel_column(X, kernel, j), kernel_diagonal(X, kernel), rank, kernel.tol)

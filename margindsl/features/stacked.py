@@ -120,9 +120,8 @@ class Blocks(FeatureOperator):
         return list(parts)
 
     def transform(self, X_new: Any) -> FloatArray:
-        parts = self._given(X_new)
         found = [None if x is None else c * base.transform(x)
-                 for base, c, x in zip(self.bases, self.per_point(), parts)]
+                 for base, c, x in zip(self.bases, self.per_point(), self._given(X_new))]
         m = next(len(x) for x in found if x is not None)
         return np.hstack([np.zeros((m, base.rank)) if x is None else x for base, x in zip(self.bases, found)])
 

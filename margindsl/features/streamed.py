@@ -37,12 +37,10 @@ def stream_kernel(X: Points, kernel: Kernel, rank: int, centre: bool, rng: np.ra
         Draws the landmarks.
     """
     n = X.shape[0]
-    chosen = rng.permutation(n)[: min(rank, n)]
-    landmarks = load(X[chosen])
+    landmarks = load(X[rng.permutation(n)[: min(rank, n)]])
     whitening = Whitening(inverse_root(kernel.matrix(landmarks, landmarks)), triangular=False)
     plain = _operator(X, LandmarkMap(kernel, landmarks, whitening), kernel, np.zeros(n), "")
-    diagonal = kernel_diagonal(X, kernel)
-    residual = np.maximum(diagonal - plain.row_norms(), 0.0)
+    residual = np.maximum(kernel_diagonal(X, kernel) - plain.row_norms(), 0.0)
     mean = plain.adjoint(np.ones(n)) / n if centre else None
     point_map = LandmarkMap(kernel, landmarks, whitening if mean is None else whitening.centred(mean))
     label = (f"{kernel.describe()}, Nystroem in row blocks, rank {plain.rank}, trace error {residual.sum():.1e}"

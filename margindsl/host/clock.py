@@ -136,8 +136,7 @@ class Budget:
     def within(cls, seconds: float | None = None, **options: Any) -> Budget:
         """Return a budget that ends after the given number of seconds."""
         now = time.monotonic()
-        deadline = math.inf if seconds is None else now + seconds
-        return cls(deadline=deadline, start=now, **options)
+        return cls(deadline=math.inf if seconds is None else now + seconds, start=now, **options)
 
     @property
     def stop(self) -> float:
@@ -169,9 +168,8 @@ class Budget:
         """Call the callback and return whether it asks to stop."""
         if self.callback is None:
             return False
-        seconds = time.monotonic() - self.start
-        answer = self.callback(Progress(
-            stage, iteration, value, bound, seconds, self.incumbent.value, self.incumbent.bound))
+        answer = self.callback(Progress(stage, iteration, value, bound, time.monotonic() - self.start,
+                                        self.incumbent.value, self.incumbent.bound))
         if isinstance(answer, np.ndarray) and answer.size != 1:
             raise DeclarationError(f"the callback answered an array of shape {answer.shape}, expected True to stop, "
                                    "False or None to go on")

@@ -184,8 +184,7 @@ def say(text: str) -> None:
     if log.level or (log.hasHandlers() and log.isEnabledFor(logging.INFO)):
         log.info(text)
         return
-    handler = logging.StreamHandler()
-    handler.handle(log.makeRecord(log.name, logging.INFO, "", 0, text, (), None))
+    logging.StreamHandler().handle(log.makeRecord(log.name, logging.INFO, "", 0, text, (), None))
 
 
 def _columns() -> int:

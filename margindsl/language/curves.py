@@ -63,11 +63,6 @@ class Affine:
     turn: Coefficient = 0.0  # beside a margin, of the decision value: of a loss by label
 
     @property
-    def has_arrays(self) -> bool:
-        """Return whether a coefficient differs from point to point."""
-        return any(isinstance(c, np.ndarray) for c in (self.slope, self.shift, *self.coupling.values()))
-
-    @property
     def is_constant(self) -> bool:
         """Return whether neither margin nor scalar occurs."""
         return is_zero(self.slope) and all(is_zero(c) for c in self.coupling.values())
@@ -103,7 +98,7 @@ class Affine:
 
     def direction(self) -> dict[Scalar | None, float]:
         """Return the non-zero coefficients of margin (key None) and scalars, numbers only."""
-        if self.has_arrays:
+        if any(isinstance(c, np.ndarray) for c in (self.slope, self.shift, *self.coupling.values())):
             raise PointwiseParameters
         entries: dict[Scalar | None, float] = {None: float(self.slope)}
         entries.update({s: float(c) for s, c in self.coupling.items()})
@@ -221,15 +216,11 @@ def scale(inner: Lowered, factor: Coefficient, at: Expression) -> Lowered:
 
 def merge(inner: Lowered) -> tuple[ConvexFunction, Affine]:
     """Return ρ and t with affine + Σ pieces = ρ(t), t a single affine argument."""
-    arguments = [piece.argument for piece in inner.pieces]
-    candidates = [inner.affine, *arguments]
+    candidates = [inner.affine, *(piece.argument for piece in inner.pieces)]
     rows = [a.points for a in candidates if a.points is not None and not is_zero(a.slope)]
     if any(not rows[0].is_same(other) for other in rows[1:]):
         raise LookupError
-    base = next((a for a in candidates if not a.is_constant), None)
-    if base is None:
-        base = Affine(slope=1.0)
-    direction = base.direction()
+    direction = next((a for a in candidates if not a.is_constant), Affine(slope=1.0)).direction()
     pivot = None if None in direction else next(iter(direction))
     unit = direction[pivot]
     direction = {key: value / unit for key, value in direction.items()}

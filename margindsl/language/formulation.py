@@ -73,8 +73,7 @@ class Formulation(Called, Unanswered):
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """Return the parameters that occur in the objective and in the constraints."""
-        found = {id(n): n for n in self._nodes() if isinstance(n, Parameter)}
-        return tuple(found.values())
+        return tuple({id(n): n for n in self._nodes() if isinstance(n, Parameter)}.values())
 
     def check_unchanged(self) -> None:
         """Raise if the points of a hyperplane are no longer what was declared."""
@@ -133,9 +132,8 @@ class Formulation(Called, Unanswered):
         """Return what the formulation says, in text and numbers, to be kept with its answers."""
         with distinct_names(self._nodes()):
             parameters = {p.text(): p.value if not p.shape else p.value.tolist() for p in self.parameters if p.name}
-        columns = getattr(self.hyperplane.X, "shape", (0, 0))[1]
         return {"text": self.text(), "parameters": parameters, "points": self.labels.n,
-                "columns": int(columns), "model": self._definition()}
+                "columns": int(getattr(self.hyperplane.X, "shape", (0, 0))[1]), "model": self._definition()}
 
     def __repr__(self) -> str:
         text = self.objective.expression.text()

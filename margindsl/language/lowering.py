@@ -326,8 +326,7 @@ def _groups(inner: Expression, count: int) -> list[tuple[IntArray, Lowered]]:
         return [(rows, lower_entries(inner, rows))]
     except PointwiseParameters:
         pass
-    columns = _arrays(inner, rows)
-    _, group = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+    _, group = np.unique(np.column_stack(_arrays(inner, rows)), axis=0, return_inverse=True)
     number = int(group.max()) + 1
     if number > MOST_GROUPS:
         raise grammar.MANY_SETTINGS.broken_by(inner, number=str(number), most=str(MOST_GROUPS))

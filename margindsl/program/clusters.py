@@ -67,8 +67,7 @@ class ClusterForm(LabelledForm):
         value = self.objective(answer["w"], answer["bias"], answer["scalars"])
         if self.parts.rising.rows or "u" not in answer:
             return -np.inf, value
-        tau = answer.get("tau", np.zeros(len(self.bound_rows[0])))
-        return self.dual_objective(answer["u"], tau), value
+        return self.dual_objective(answer["u"], answer.get("tau", np.zeros(len(self.bound_rows[0])))), value
 
     @property
     def falls(self) -> bool:

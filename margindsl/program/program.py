@@ -99,8 +99,7 @@ class MarginProgram:
         if kind is None:
             raise DeclarationError(f"coding of a margin program is {self.coding!r}; expected one of "
                                    f"{', '.join(CODINGS)}")
-        sizes = {self.features.n, self.labels.n, self.losses.n}
-        if len(sizes) != 1:
+        if not self.features.n == self.labels.n == self.losses.n:
             raise DeclarationError(
                 f"labels cover {self.labels.n} points, the hyperplane {self.features.n}, the losses "
                 f"{self.losses.n}; declare all over the same points")

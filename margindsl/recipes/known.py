@@ -25,21 +25,18 @@ class KnownLabels:
         """Return the mean of the known labels, eᵀy_L / l."""
         return float(self.values[self.labelled].mean())
 
-    def attainable_sum(self) -> int:
-        """Return the sum of unlabelled signs nearest to (m − l) eᵀy_L / l, of the parity of m − l."""
-        count = len(self.unlabelled)
-        positive = int(np.rint(0.5 * count * (1.0 + self.ratio)))
-        return 2 * min(max(positive, 0), count) - count
-
     def constraints(self, y: md.Labels, slack: float | None = None) -> list[Any]:
         """Return y_L = known values and, with a slack, |eᵀy_U − nearest attainable sum| ≤ slack · (m − l)."""
         found: list[Any] = [y[self.labelled] == self.values[self.labelled]]
-        if slack is None or not len(self.unlabelled):
+        count = len(self.unlabelled)
+        if slack is None or not count:
             return found
-        total, target = md.sum(y[self.unlabelled]), self.attainable_sum()
+        # the sum of unlabelled signs nearest to (m − l) eᵀy_L / l, of the parity of m − l
+        positive = int(np.rint(0.5 * count * (1.0 + self.ratio)))
+        total, target = md.sum(y[self.unlabelled]), 2 * min(max(positive, 0), count) - count
         if slack == 0:
             return [*found, total == target]
-        return [*found, abs(total - target) <= slack * len(self.unlabelled)]
+        return [*found, abs(total - target) <= slack * count]
 
 
 def read_weights(name: str, sample_weight: ArrayLike | None, known: KnownLabels, *means: IntArray) -> FloatArray:

@@ -58,8 +58,7 @@ class CCCP(LocalRelaxation):
         return 31.0 if program.kind.absorbs_labels else 29.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        refusal = refuse_split(program)
-        if refusal is not None:
+        if (refusal := refuse_split(program)) is not None:
             return refusal
         try:
             program.kind.absorbed(program)
@@ -68,8 +67,7 @@ class CCCP(LocalRelaxation):
         return Offer("local: no bound")
 
     def lower(self, program: MarginProgram) -> Any:
-        losses = program.kind.absorbed(program)
-        return program.kind.majorant(program, losses, program.labels.any_member())
+        return program.kind.majorant(program, program.kind.absorbed(program), program.labels.any_member())
 
     def run(self, run: Run) -> Outcome:
         """Descend from every start; the returned labels are those best at the last decision values.

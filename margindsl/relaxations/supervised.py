@@ -37,12 +37,13 @@ class Supervised(Relaxation):
         return 100.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
-        free = unknown_with_loss(program)
-        if free:
+        touched = program.losses.points[program.losses.weights > 0]
+        components = np.unique(np.asarray(program.labels.component)[touched])
+        free = int(np.count_nonzero(np.asarray(program.labels.free)[components]))
+        if free and not program.labels.is_single:
             return Refusal(f"{free} label components are unknown, and 'supervised' solves for known labels only",
                            "Give y[index] == values for every point, or choose a relaxation such as 'minimax'")
-        refusal = refuse_split(program)
-        if refusal is not None:
+        if (refusal := refuse_split(program)) is not None:
             return refusal
         if not program.is_convex:
             return Offer("one problem, not convex where the loss rises: a stationary point, no bound")
@@ -64,12 +65,3 @@ class Supervised(Relaxation):
             form = run.program.fix_labels(run.program.labels.maximise(decision))
         fit = run.adopt(form, raw)
         return Outcome(raw.status, answer=fit, certificate=repaired(form, raw), estimate=fit.value, message=raw.message)
-
-
-def unknown_with_loss(program: MarginProgram) -> int:
-    """Return how many label components are unknown and carry a loss."""
-    if program.labels.is_single:
-        return 0
-    touched = program.losses.points[program.losses.weights > 0]
-    components = np.unique(np.asarray(program.labels.component)[touched])
-    return int(np.count_nonzero(np.asarray(program.labels.free)[components]))

@@ -92,8 +92,8 @@ class Basis:
         except UnknownProof:
             return False
 
-    def stated(self, solution: Any, bound: float | None = None) -> Stated:
-        """Return what a solution claims, or what it would claim with another bound."""
+    def stated(self, solution: Any) -> Stated:
+        """Return what a solution claims."""
         labels, decision = codes_of(solution.labels, solution.decision)
         rows = self.declaration.rows
         if rows is not None and self.beyond is not None:
@@ -101,16 +101,13 @@ class Basis:
             beyond = np.asarray(self.beyond[1]).reshape(-1, decision.shape[1])
             decision = beyond if rows.blocks else np.concatenate([decision, beyond])
         return Stated(labels, self.weights, np.asarray(solution.bias).tolist(), decision, self.scalars, solution.value,
-                     solution.bound if bound is None else bound, solution.state.name)
+                     solution.bound, solution.state.name)
 
 
-def verify(solution: Any, certificate: Certificate | None, bound: float | None = None) -> Report:
-    """Return what of a solution holds for the problem as declared; features are built anew.
-
-    `solution`: with what it is judged by, its `basis`; `bound`: in place of the solution's.
-    """
+def verify(solution: Any, certificate: Certificate | None) -> Report:
+    """Return what of a solution holds for the problem as declared, by its `basis`; features are built anew."""
     basis: Basis = solution.basis
-    stated = basis.stated(solution, bound)
+    stated = basis.stated(solution)
     try:
         program = basis.program()
     except MarginError as error:

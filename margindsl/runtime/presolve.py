@@ -85,19 +85,17 @@ class Draft:
         return program
 
 
-def prepare_features(hyperplanes: tuple[Hyperplane, ...], random_state: int | None = None,
-                     rotate: bool = True) -> Prepared:
+def prepare_features(hyperplanes: tuple[Hyperplane, ...], rotate: bool = True) -> Prepared:
     """Build the features of hyperplanes once; columns stay apart unless they may be rotated."""
     return Prepared(tuple(
-        build(plane.X, plane.kernel, centre=plane.centre, penalised_bias=plane.bias == "penalised",
-              random_state=random_state, is_checked=True, rotate=rotate) for plane in hyperplanes))
+        build(plane.X, plane.kernel, centre=plane.centre, penalised_bias=plane.bias == "penalised", is_checked=True,
+              rotate=rotate) for plane in hyperplanes))
 
 
 def prepare_labels(declaration: Declaration) -> LabelSet:
     """Presolve the label set of a declaration."""
-    clusters = declaration.labels.clusters
-    return presolve(declaration.labels.n, clusters, must=declaration.must, cannot=declaration.cannot,
-                    known=declaration.known, bounds=declaration.label_bounds,
+    return presolve(declaration.labels.n, declaration.labels.clusters, must=declaration.must,
+                    cannot=declaration.cannot, known=declaration.known, bounds=declaration.label_bounds,
                     sizes=[(size.at_least, size.at_most) for size in declaration.sizes],
                     barred=declaration.barred, groups=declaration.groups)
 
@@ -214,8 +212,7 @@ def _complement(features: FeatureOperator, W: FloatArray) -> tuple[AffineFeature
 
     Directions are of unit length, whatever the weights' sizes: singular vectors err by rounding times σ₁/σ_r.
     """
-    unit = W / np.maximum(np.linalg.norm(W, axis=0), np.finfo(float).tiny)
-    vectors, values, _ = np.linalg.svd(unit)
+    vectors, values, _ = np.linalg.svd(W / np.maximum(np.linalg.norm(W, axis=0), np.finfo(float).tiny))
     spanned = int(np.sum(values > 1e-6 * values[0]))
     complement = vectors[:, spanned:]
     if not complement.shape[1]:

@@ -230,8 +230,7 @@ class Solution:
     def cluster_sizes(self) -> tuple[int, ...]:
         """Return the number of points of every cluster: of +1 and −1, or of 0..k−1."""
         names = Names(self.clusters)
-        sizes = np.bincount(names.read(self.labels), minlength=self.clusters)[names.order]
-        return tuple(sizes.tolist())
+        return tuple(np.bincount(names.read(self.labels), minlength=self.clusters)[names.order].tolist())
 
     @property
     def margin_mean(self) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.contract import Refusal, Solver, Status
+from margindsl.contract import Refusal, Status
 from margindsl.errors import RefusalError, TrivialityWarning, UnknownNameError
 from margindsl.relaxations.relaxation import Relaxation
 from margindsl.runtime.registry import SOLVERS, as_relaxation, entry_points, make_solver
@@ -52,19 +52,12 @@ def solve_quietly(known: KnownProblem, relaxation: Relaxation, **options: Any) -
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrivialityWarning)
         options.setdefault("random_state", 0)
-        return known.problem.solve(relaxation, fitting_solver(known, relaxation), **options)
-
-
-def fitting_solver(known: KnownProblem, relaxation: Relaxation) -> Solver | None:
-    """Return None where the relaxation's own choice of a solver takes the form, else "clarabel".
-
-    That the own choice takes every form is a check of its own.
-    """
-    program = known.problem.program()
-    if not relaxation.accepts(program):
-        return None
-    form = relaxation.lower(program)
-    return None if make_solver(relaxation.default_solver(form)).accepts(form) else make_solver("clarabel")
+        program, solver = known.problem.program(), None
+        if relaxation.accepts(program):  # that its own choice of a solver takes the form is a check of its own
+            form = relaxation.lower(program)
+            own = make_solver(relaxation.default_solver(form))
+            solver = None if own.accepts(form) else make_solver("clarabel")
+        return known.problem.solve(relaxation, solver, **options)
 
 
 def _accepts_something(trial: Trial) -> None:
@@ -109,8 +102,7 @@ def _value_is_no_less_than_the_optimum(trial: Trial) -> None:
 def _bounds_hold(trial: Trial) -> None:
     """Bounds lie below the optimum and below the value; estimates are finite where bounds are promised."""
     for name, known, solution in trial.answers():
-        slack = 1e-7 * abs(known.value)
-        require(solution.bound <= known.value + slack,
+        require(solution.bound <= known.value + 1e-7 * abs(known.value),
                 f"{name}: bound {solution.bound:.9g} above the optimum {known.value:.9g}")
         require(solution.bound <= solution.value, f"{name}: bound above the value")
         if trial.subject.bound != "none":

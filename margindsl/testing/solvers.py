@@ -52,8 +52,7 @@ def check_solver(solver: Any, only: Iterable[str] | None = None) -> Report:
     if isinstance(solver, type):
         solver = solver()
     subject: Solver = make_solver(solver) if isinstance(solver, str) else solver
-    trial = SolverTrial(subject)
-    return run_checks(trial, f"solver {subject.name!r}", SOLVER_CHECKS, only)
+    return run_checks(SolverTrial(subject), f"solver {subject.name!r}", SOLVER_CHECKS, only)
 
 
 class SolverTrial(Trial):
@@ -107,8 +106,7 @@ def _widened(form: Any, labels: np.ndarray) -> Form | None:
 
 @_widened.register(SaddleForm)
 def _(form: SaddleForm, labels: np.ndarray) -> Form:
-    rng = np.random.default_rng(0)
-    flips = rng.random((4, form.n)) < 0.3
+    flips = np.random.default_rng(0).random((4, form.n)) < 0.3
     return dataclasses.replace(form, labellings=np.vstack([labels, np.where(flips, 1 - labels, labels)]),
                                biases=np.resize(form.biases, (5, form.width)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -84,6 +84,11 @@ def answer_of(solution: Any, truth: Any, columns: Sequence[str] | None) -> dict[
     if "total" in solution.timings:
         stages["rest"] = max(solution.timings["total"] - sum(stages.values()), 0.0)
     longest = max(stages.values(), default=0.0) or 1.0
+    figures = []
+    for name, caption in PICTURES:
+        plot = partial(SOLUTION[name], solution, **({"names": columns} if name == "features" else {}))
+        with suppress(MarginError):  # pictures that a solution has not the data for are left out
+            figures.append({"svg": drawn(plot, caption), "caption": caption})
     settings = {"relaxation": solution.relaxation, "solver": solution.solver, **{
         name: origin[name] for name in ("tol", "time_limit", "max_iter", "random_state") if name in origin}}
     return {
@@ -97,21 +102,13 @@ def answer_of(solution: Any, truth: Any, columns: Sequence[str] | None) -> dict[
                   *([] if truth is None else
                     [("accuracy", f"{100 * clustering_accuracy(truth, solution.labels):.4g} %")])],
         "stages": [(name, number(spent, 3), spent / longest) for name, spent in stages.items()],
-        "report": solution.verify(), "figures": list(figures_of(solution, columns)),
+        "report": solution.verify(), "figures": figures,
         "settings": [(name, "none" if value is None else value) for name, value in settings.items()]}
 
 
 def number(value: float, digits: int = 6) -> str:
     """Return a number as it is read, a dash where there is none."""
     return f"{value:.{digits}g}" if math.isfinite(value) else "–"
-
-
-def figures_of(solution: Any, columns: Sequence[str] | None) -> Iterator[dict[str, str]]:
-    """Yield the pictures of a solution with captions; those that it has not the data for are left out."""
-    for name, caption in PICTURES:
-        plot = partial(SOLUTION[name], solution, **({"names": columns} if name == "features" else {}))
-        with suppress(MarginError):
-            yield {"svg": drawn(lambda ax, plot=plot: plot(ax=ax), caption), "caption": caption}  # type: ignore[misc]
 
 
 def drawn(plot: Callable[[Any], Any], title: str) -> str:

@@ -29,8 +29,7 @@ class CPSPSession(EngineSession):
     def solve_plane(self, form: FixedLabelForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Solve a fixed-label form."""
         options, rows = self.solver, PlaneRows(form)
-        refusal = rows.refusal()
-        if refusal is not None:
+        if (refusal := rows.refusal()) is not None:
             return refusal
         x, _, warm = rows.start(start)
         most = options.max_basis or form.features.rank

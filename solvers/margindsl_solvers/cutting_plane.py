@@ -26,8 +26,7 @@ class CuttingPlaneSession(EngineSession):
     def solve_plane(self, form: FixedLabelForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Solve a fixed-label form."""
         rows = PlaneRows(form)
-        refusal = rows.refusal()
-        if refusal is not None:
+        if (refusal := rows.refusal()) is not None:
             return refusal
         x, _, warm = rows.start(start)
         return self._run(Bundle(rows), budget, x, warm)

@@ -101,11 +101,10 @@ class QuasiNewtonRun(Course[Pair]):
         if self.error > 0.5 * self.last:
             return Status.INACCURATE
         self.last = self.error
-        left = self.max_iter - self.iterations
         result = scipy.optimize.minimize(
             self._value, self.x * self.scale, jac=True, method="L-BFGS-B", callback=self._watch,
-            options={"maxiter": int(left), "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0, "maxls": 50,
-                     "maxfun": int(20 * self.max_iter)})
+            options={"maxiter": int(self.max_iter - self.iterations), "maxcor": self.memory, "ftol": 0.0,
+                     "gtol": 0.0, "maxls": 50, "maxfun": int(20 * self.max_iter)})
         self.x = result.x / self.scale
         if float(np.max(np.abs(self.x), initial=0.0)) > _FAR:
             return Status.UNBOUNDED

@@ -80,8 +80,7 @@ class MirrorSolver(EngineSolver):
             return Refusal(f"the published steps of {self.name} move masses and duals alone, neither shared scalars "
                            f"nor a bias", f"use solver={self.name!r} with its defaults, full gradients and adaptive "
                            "steps, or 'clarabel'")
-        refusal = refuse_unconjugated(self.name, form)
-        if refusal is not None:
+        if (refusal := refuse_unconjugated(self.name, form)) is not None:
             return refusal
         if self.schedule == "theorem" and not bounded(form.losses):
             return Refusal(f"the fixed steps of {self.name} need conjugates with bounded slopes",

@@ -55,8 +55,7 @@ class Newton(RowsSolver):
     dense_limit: int = integers(0).option(4000)
 
     def offer(self, form: Form) -> Offer | Refusal:
-        refusal = refuse_infinite(self.name, (term.loss for term in form.losses.terms))
-        if refusal is not None:
+        if (refusal := refuse_infinite(self.name, (term.loss for term in form.losses.terms))) is not None:
             return refusal
         plain = form.losses.is_smooth and not form.decision and not any(form.losses.scalars.nonneg)
         note = "semismooth Newton" + ("" if plain and of_form(self.takes, form) is Newton.solve_plane
@@ -71,8 +70,7 @@ class Newton(RowsSolver):
             if not form.free_bias and start.status is not Status.INACCURATE:
                 return start
         rows = PlaneRows(form)
-        refusal = rows.refusal()
-        if refusal is not None:
+        if (refusal := rows.refusal()) is not None:
             return refusal
         x, centre, warm = rows.start(start)
         return NewtonRun(rows, budget, x, centre, self.penalty, self.growth, 2 * warm, self.dense_limit).solve()

@@ -79,8 +79,7 @@ def _same(a: FloatArray, b: FloatArray) -> bool:
 @cache
 def cone_of(loss: ConvexFunction, conjugate: bool = False) -> str:
     """Return the hardest cone a loss needs: ``"linear"`` (with a quadratic cost), ``"soc"`` or ``"exp"``."""
-    x = cp.Variable(1)
-    expression, constraints = (loss.conjugate() if conjugate else loss).conic(cp, x)
+    expression, constraints = (loss.conjugate() if conjugate else loss).conic(cp, cp.Variable(1))
     problem = cp.Problem(cp.Minimize(cp.sum(expression)), constraints)
     if problem.is_qp():
         return "linear"
@@ -93,8 +92,7 @@ def selection(losses: Losses) -> sp.csr_array | None:
     """Return the (m, n) matrix that picks the point of every row, None for the identity."""
     if losses.rows == losses.n and np.array_equal(losses.points, np.arange(losses.n)):
         return None
-    ones = np.ones(losses.rows)
-    return sp.csr_array((ones, (np.arange(losses.rows), losses.points)), shape=(losses.rows, losses.n))
+    return sp.csr_array((np.ones(losses.rows), (np.arange(losses.rows), losses.points)), shape=(losses.rows, losses.n))
 
 
 def reduced(features: FeatureOperator) -> tuple[FloatArray, FloatArray | None]:
@@ -226,14 +224,20 @@ class FixedLabelLowering(Lowering[FixedLabelForm]):
         self.bias = cp.Variable((1, form.width), name="bias") if form.free_bias else None
         self.loss_rows = LossRows(losses, self.parameters, [(part, Z[:, j]) for j, part in enumerate(self.coded)])
         plane = phi @ self.V if self.bias is None else phi @ self.V + np.ones((form.n, 1)) @ self.bias
-        self.bounds = []
+        self.bounds: list[tuple[IntArray, float, Any]] = []  # rows, sign of their multiplier in τ, constraint
         if form.decision:
             G, H = form.bound_rows
             blocks = np.split(G, form.width, axis=1)
             sums = sum((block if self.basis is None else block @ self.basis) @ self.V[:, j]
                        for j, block in enumerate(blocks))
             sums = sums if self.bias is None else sums + H @ self.bias[0]
-            self.bounds = decision_constraints(*form.bound_ends, sums)
+            lower, upper = form.bound_ends
+            equal = np.flatnonzero(lower == upper)
+            above = np.flatnonzero((lower != upper) & np.isfinite(upper))
+            below = np.flatnonzero((lower != upper) & np.isfinite(lower))
+            found = [(equal, 1.0, lambda i: sums[i] == upper[i]), (above, 1.0, lambda i: sums[i] <= upper[i]),
+                     (below, -1.0, lambda i: sums[i] >= lower[i])]
+            self.bounds = [(chosen, sign, write(chosen)) for chosen, sign, write in found if len(chosen)]
         constraints = [*self.loss_rows.constraints, plane == Z, *(c for _, _, c in self.bounds)]
         cost = 0.5 * cp.sum_squares(self.V) + self.loss_rows.cost
         if form.outside is not None:
@@ -265,16 +269,6 @@ class FixedLabelLowering(Lowering[FixedLabelForm]):
         shortfall = form.dual_residual(u, tau) * max(form.units[1], float(np.abs([*bias, *s]).max()))
         return max(relative_gap(primal, dual, noise, form.units[0]), form.primal_residual(w, bias, s),
                    greatest_ratio(shortfall, max(abs(primal), form.units[0])))
-
-
-def decision_constraints(lower: FloatArray, upper: FloatArray, rows: Any) -> list[tuple[IntArray, float, Any]]:
-    """Return (indices, sign of the multiplier in τ, constraint) for lower ≤ sums ≤ upper, the sums given."""
-    equal = np.flatnonzero(lower == upper)
-    above = np.flatnonzero((lower != upper) & np.isfinite(upper))
-    below = np.flatnonzero((lower != upper) & np.isfinite(lower))
-    found = [(equal, 1.0, lambda i: rows[i] == upper[i]), (above, 1.0, lambda i: rows[i] <= upper[i]),
-             (below, -1.0, lambda i: rows[i] >= lower[i])]
-    return [(chosen, sign, write(chosen)) for chosen, sign, write in found if len(chosen)]
 
 
 class SaddleLowering(Lowering[SaddleForm]):

@@ -272,8 +272,7 @@ def start_clusters(form: ClusterForm, start: RawSolution | None) -> tuple[FloatA
         return np.array(form.join(*given)), True
     sizes = np.maximum(np.bincount(form.labels, minlength=form.clusters), 1)
     V = form.features.adjoint(form.codes[form.labels] / sizes[form.labels][:, None])
-    outputs = form.features.apply(V) @ form.codes.T
-    scatter = float(np.mean(np.abs(form.margins(outputs))))
+    scatter = float(np.mean(np.abs(form.margins(form.features.apply(V) @ form.codes.T))))
     return form.join((V / scatter if scatter > 0 else V).T.ravel(), 0.0), False
 
 
@@ -322,4 +321,3 @@ def majorise(form: ClusterForm, budget: Budget, start: RawSolution | None, solve
         runner = changed
     assert best is not None
     return dataclasses.replace(best, objective=value, iterations=iterations, seconds={"compile": 0.0, "solve": seconds})
-

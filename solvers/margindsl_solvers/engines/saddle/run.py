@@ -216,8 +216,7 @@ class MirrorRun(SaddleCourse):
                 self._alternate()
             self.threshold = NEWTON_AGAIN * self.best.error
             self.last_newton = self.iterations
-            status = self.stop()
-            if status is not None:
+            if (status := self.stop()) is not None:
                 return status
 
         # 2. First-order steps from one restart to the next, and the step-weighted mean of their half points
@@ -239,8 +238,7 @@ class MirrorRun(SaddleCourse):
             self.point = self.certify(model.judge(self.point))
             average = self.judge(*(mean.copy() for mean in means))
             candidate = average if average.gap < self.point.gap else self.point
-            status = self.stop()
-            if status is not None:
+            if (status := self.stop()) is not None:
                 return status
             good = candidate.gap <= SUFFICIENT * origin.gap
             stalled = candidate.gap <= NECESSARY * origin.gap and candidate.gap > last_gap
