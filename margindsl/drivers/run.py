@@ -158,7 +158,9 @@ class Run:
 
     def apart(self) -> Run:
         """Return another run of the same program that leaves the best labels and the history of this one alone."""
-        return Run(self.program, self.solver, self.fixed_solver, self.budget, self.rng, sessions=self._compiled)
+        other = Run(self.program, self.solver, self.fixed_solver, self.budget, self.rng, sessions=self._compiled)
+        other.exhausted = self.exhausted
+        return other
 
     def coded(self) -> Run:
         """Return a run of the program of coded margins that bounds this one, or this run where there is no other."""

@@ -108,7 +108,13 @@ class SDP(Relaxation):
     @classmethod
     def priority(cls, program: MarginProgram) -> float:
         """Give the best bound and the best labels of all, where that takes a few seconds."""
-        return 85.0 if program.labels.count <= SOON and not program.losses.scalars.count else 0.0
+        if program.losses.scalars.count:
+            return 0.0
+        soon = program.labels.count <= SOON
+        if not soon and program.clusters == 2 and 2 * program.losses.rows <= MOST_INSIDE and program.gauge is None:
+            form = lift(program)  # with few labels but those that known ones bound
+            soon = form.reference is not None and form.is_bounded and form.count <= SOON
+        return 85.0 if soon else 0.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse a free bias that nothing holds, and losses of k clusters that nothing bounds."""

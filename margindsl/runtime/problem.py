@@ -314,11 +314,11 @@ def choose_relaxation(program: MarginProgram, proving: bool = False) -> Relaxati
 
     With `proving` only those are asked that prove a bound.
 
-    `supervised` (all labels known); `exact` up to 12 free components; `sdp` up to 100 components (the best bound and
-    labels in 1 to 5 s); `weight-lifting` where the feature rank is at most 2,000 (a bound and good labels at the cost
-    of some passes over the data); `minimax` up to 5,000 points; `cccp`; `alternating`. For k clusters: `supervised`,
-    `exact` (of three up to six free components), `sdp`, then `alternating`, whose steps end no higher than those of
-    `cccp`. Relaxations of other packages take part with a
+    `supervised` (all labels known); `exact` up to 12 free components; `sdp` up to 100 components, and to 750 points
+    where known labels bound the others (the best bound in 1 to 11 s); `weight-lifting` where the feature rank is at
+    most 2,000 (a bound and good labels at the cost of some passes over the data); `minimax` up to 5,000 points; `cccp`;
+    `alternating`. For k clusters: `supervised`, `exact` (of three up to six free components), `sdp`, then
+    `alternating`, whose steps end no higher than those of `cccp`. Relaxations of other packages take part with a
     priority of their own.
     """
     asked = (cls for cls in relaxation_classes() if "priority" in vars(cls))  # one that is inherited speaks for another

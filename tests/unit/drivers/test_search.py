@@ -15,7 +15,7 @@ from margindsl.drivers.moves import (
     regroupings,
 )
 from margindsl.drivers.run import Run
-from margindsl.drivers.search import hop, lowest_ends, repeated, search
+from margindsl.drivers.search import escape, hop, lowest_ends, repeated, search
 from margindsl.metrics import clustering_accuracy
 from margindsl.runtime.registry import make_solver
 
@@ -58,8 +58,8 @@ LINKED = (lambda y: md.must_link(y, [(0, 1), (1, 2), (20, 21)]), lambda y: md.ca
 def test_never_worse_and_in_b(seed, rules):
     run = start(declare(blobs(seed), 30.0, rules), seed)
     fit = alternate(run, run.program.labels.sample(np.random.default_rng(seed), 1)[0])
-    small = search(run, fit, tries=3)
-    large = search(run, small, tries=3, escapes=2)
+    small = search(run, fit)
+    large = escape(run, [small], 2)
     assert small.value <= fit.value and large.value <= small.value
     assert run.program.labels.contains(small.labels) and run.program.labels.contains(large.labels)
     form = run.program.fix_labels(large.labels)
@@ -86,8 +86,8 @@ def test_escapes_where_small_moves_stick():
     X, truth = digits(2, 7)
     run = start(declare(X, 100.0))
     labels = run.program.labels.sample(np.random.default_rng(5), 1)[0]
-    small = search(run, alternate(run, labels), tries=3)
-    large = search(run, small, tries=3, escapes=2)
+    small = search(run, alternate(run, labels))
+    large = escape(run, [small], 2)
     from_truth = alternate(run, run.program.labels.nearest((truth > 0).astype(int)))
     assert small.value > 1.05 * from_truth.value >= 1.05 * large.value * (1 - 1e-7)
     assert clustering_accuracy(truth, large.labels) > 0.99
@@ -99,7 +99,7 @@ def test_small_problems_end_at_the_enumerated_optimum(seed):
     problem = declare(rng.normal(size=(9, 3)), 8.0)
     best = problem.solve("exact").value
     run = start(problem)
-    values = [search(run, alternate(run, labels), escapes=4).value for labels in run.program.labels.sample(rng, 2)]
+    values = [escape(run, [alternate(run, labels)], 4).value for labels in run.program.labels.sample(rng, 2)]
     assert min(values) == pytest.approx(best, rel=1e-5)
     assert all(value >= best * (1 - 1e-6) for value in values)
 
@@ -167,21 +167,21 @@ def test_single_labelling_and_tiny_sets(kernel):
     for rules in ((), known):
         run = start(declare(X, 5.0, rules, kernel=kernel))
         fit = alternate(run, run.program.labels.nearest([1, 0, 1, 0]))
-        assert search(run, fit, escapes=3).value <= fit.value
+        assert escape(run, [fit], 3).value <= fit.value
 
 
 def test_an_expired_budget_returns_the_fit_itself():
     run = start(declare(blobs(0), 30.0))
     fit = alternate(run, run.program.labels.sample(np.random.default_rng(0), 1)[0])
     late = start(declare(blobs(0), 30.0), deadline=0.0)
-    assert search(late, fit, escapes=4) is fit
+    assert escape(late, [fit], 4) is fit
 
 
 def test_the_callback_stops_it():
     X, _ = digits(2, 7)
     run = start(declare(X, 100.0), callback=lambda progress: progress.stage == "escape")
     fit = alternate(run, run.program.labels.sample(np.random.default_rng(5), 1)[0])
-    assert search(run, fit, rounds=3, tries=2, escapes=2).value < fit.value
+    assert escape(run, [fit], 2).value < fit.value
     assert sum(record.stage == "escape" for record in run.history) == 1
 
 
