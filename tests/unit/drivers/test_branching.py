@@ -86,7 +86,7 @@ def test_losses_that_are_not_piecewise_quadratic_are_refused():
         PointLosses.build(separable(3, Logistic(), 1.0))
 
 
-@pytest.mark.parametrize("nu", [0.4, 1.0, 2.5])
+@pytest.mark.parametrize("nu", [0.4, 2.5])
 def test_the_hull_of_the_moment_curve_is_that_of_a_linear_programme(nu):
     rng, n = np.random.default_rng(0), 10
     hull = MomentHull.build(PointLosses.build(separable(n, odm(nu), float(n))))
@@ -152,8 +152,7 @@ def above(z, constraints):
     return (1.44 + b) - 2.4 * cp.sqrt(1.44 + b) + 1.44
 
 
-@pytest.mark.parametrize("kind", ["hinge", "odm"])
-@pytest.mark.parametrize("weight", [2.0, 20.0])
+@pytest.mark.parametrize("kind, weight", [("hinge", 20.0), ("odm", 2.0)])
 def test_node_values_agree_with_clarabel(kind, weight):
     rng, solver = np.random.default_rng(3), make_solver("node-newton")
     X = rng.normal(size=(9, 2)) - 0.2
@@ -310,8 +309,8 @@ def test_a_tree_of_one_node_proves_what_the_lift_does(nodes, known):
 
 
 def test_a_tree_is_no_worse_than_the_rounded_labels_of_its_first_node(monkeypatch):
-    X = np.random.default_rng(0).normal(size=(16, 8))
-    y, f = md.Labels(16), md.Hyperplane(X)
+    X = np.random.default_rng(0).normal(size=(14, 8))
+    y, f = md.Labels(14), md.Hyperplane(X)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.odm(y * f, 0.5, 0.2))), [abs(md.sum(y)) <= 3])
     best = problem.solve(md.Exact(method="enumeration"))
     monkeypatch.setattr(exact, "round_vectors", lambda *given: [(np.asarray(best.labels) > 0).astype(int)])
@@ -332,14 +331,13 @@ def test_nodes_of_the_lift_and_of_the_decided_points_find_the_optimum(problem, o
         assert obstacle in method.accepts(program).reason
         return
     found = problem.solve(method, random_state=0)
-    values = [problem.solve("alternating", warm_start=None, random_state=seed).value for seed in range(3)]
     every = min(_fixed(program, labels) for labels in program.labels.enumerate() if labels[0] == 1)  # and mirrored
     assert found.status == "optimal" and found.verify()
     assert found.value == pytest.approx(every, rel=2e-6, abs=1e-9) and found.bound <= every * (1 + 1e-9) + 1e-12
-    assert min(values) >= found.bound
+    assert problem.solve("alternating", random_state=0).value >= found.bound
 
 
-@pytest.mark.parametrize("seed", [0, 3, 5, 6, 9, 10])
+@pytest.mark.parametrize("seed", [0, 3, 5, 6])
 def test_the_tree_of_the_lift_is_enumeration(seed):
     """Links, known labels, bounds on sums of labels and kernels; every proof is judged."""
     rng = np.random.default_rng(seed)
@@ -388,8 +386,8 @@ def test_a_root_that_shared_scalars_close_is_proved():
 
 
 def test_the_tree_of_the_lift_goes_on_from_a_checkpoint(tmp_path):
-    X = np.random.default_rng(3).normal(size=(14, 6))
-    y, f = md.Labels(14), md.Hyperplane(X, kernel="rbf")
+    X = np.random.default_rng(3).normal(size=(12, 6))
+    y, f = md.Labels(12), md.Hyperplane(X, kernel="rbf")
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(md.hinge(y * f))), [abs(md.sum(y)) <= 4])
     method, kept = md.Exact(method="branching", nodes="joint", tol=1e-5), tmp_path / "tree"
     whole = problem.solve(method, random_state=0)
@@ -427,8 +425,7 @@ def test_what_open_points_lose_at_least_is_what_a_node_without_duals_proves():
     assert bounds.least(program.labels.contract(program.labels.sample(np.random.default_rng(0), 1)[0])) == 0.0
 
 
-@pytest.mark.parametrize("nodes", ["weights", "decided"])
-@pytest.mark.parametrize("kind", ["hinge", "affine"])
+@pytest.mark.parametrize("kind, nodes", [("hinge", "weights"), ("affine", "decided")])
 def test_nodes_solved_roughly_lead_to_the_best_labelling(kind, nodes):
     X = np.random.default_rng(3).normal(size=(5, 2))
     y, f = md.Labels(5, 3), md.Hyperplane(X - X.mean(axis=0), bias=False)

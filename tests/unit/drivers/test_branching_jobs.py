@@ -65,8 +65,7 @@ def nodes_of(solution):
 
 
 @pytest.mark.parametrize(("k", "nodes", "seed"), [
-    (2, "joint", 0), (2, "joint", 5), (2, "weights", 1), (2, "weights", 2), (2, "decided", 3), (2, "decided", 4),
-    (3, "weights", 0), (3, "weights", 3), (3, "decided", 1), (3, "decided", 4)])
+    (2, "joint", 0), (2, "weights", 2), (2, "decided", 3), (3, "weights", 0), (3, "decided", 1)])
 def test_the_tree_of_two_jobs_is_enumeration(k, nodes, seed, parts):
     problem = declared(k, seed)
     program, newton = problem.program(), make_solver("newton")
@@ -79,10 +78,8 @@ def test_the_tree_of_two_jobs_is_enumeration(k, nodes, seed, parts):
     assert solution.value == pytest.approx(best, rel=2e-6) and solution.bound <= best * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("n_jobs", [2, 3])
-def test_a_number_of_jobs_always_leads_to_the_same_tree(n_jobs, serial, parts):
-    first, second = (
-        larger().solve(md.Exact(tol=1e-5, starts=0, n_jobs=n_jobs), random_state=0) for _ in range(2))
+def test_a_number_of_jobs_always_leads_to_the_same_tree(serial, parts):
+    first, second = (larger().solve(md.Exact(tol=1e-5, starts=0, n_jobs=3), random_state=0) for _ in range(2))
     assert len(parts) > 4 and max(parts) <= branching.EVERY and second.verify()
     assert nodes_of(first) <= 1.5 * nodes_of(serial)  # nodes below the target are solved in any order
     assert (first.message, first.value, first.bound) == (second.message, second.value, second.bound)

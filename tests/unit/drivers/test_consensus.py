@@ -46,8 +46,9 @@ def test_known_labels_name_the_clusters_of_a_start(clusters):
     loss = md.mean(md.hinge(md.margin(y, f, coding="simplex")))
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * loss), [y[np.arange(9)] == known])
     for start in ("consensus", "kmeans"):
-        for seed in range(3):
-            found = problem.solve(md.Alternating(restarts=1, start=start, rounds=1), random_state=seed).labels
+        for seed in range(2):
+            method = md.Alternating(restarts=1, start=start, rounds=1, polish="none")
+            found = problem.solve(method, random_state=seed).labels
             assert np.array_equal((found + 1) // 2 if clusters == 2 else found, truth)
 
 

@@ -105,7 +105,7 @@ def test_every_solve_of_a_run_is_work(program):
 
 
 def test_search_without_limit_is_never_worse_and_counts_are_repeated():
-    problem = two_clouds(24)
+    problem = two_clouds(16)
     auto, again, search = (problem.solve(md.SDP(polish=how), random_state=0) for how in ("auto", True, "search"))
     assert auto.value == again.value and np.array_equal(auto.labels, again.labels)
     assert search.value <= auto.value * (1 + 1e-9)

@@ -49,30 +49,31 @@ def shared(m):
     return md.pos(rho - m) - 0.4 * rho
 
 
-TWO = [(relaxation, loss, constraint)
+TWO = [(relaxation, loss, constraint)  # losses and constraints side by side, each with every relaxation that takes it
        for relaxation, losses, constraints in (
-           ("exact", (md.hinge, md.squared_hinge, soft), ("balance", "known")),
+           ("exact", (md.hinge, md.squared_hinge, soft, md.hinge), ("balance", "known", "balance", "decision")),
            (md.Exact(method="branching"), (md.hinge, md.squared_hinge), ("balance", "links")),
-           ("exact", (md.hinge,), ("decision",)),
-           ("weight-lifting", (md.hinge, soft), ("balance", "decision")),
+           ("weight-lifting", (md.hinge, soft, soft), ("balance", "balance", "decision")),
            ("minimax", (md.hinge, md.squared_hinge), ("balance", "links")),
            (md.Minimax(oracle="exhaustive"), (md.hinge,), ("links",)),
-           ("sdp", (md.hinge, soft), ("balance", "known", "decision")),
-           (md.SDP(cuts="all"), (md.hinge, md.squared_hinge), ("balance",)),
+           ("sdp", (md.hinge, soft, md.hinge, soft), ("balance", "known", "decision", "decision")),
+           (md.SDP(cuts="all"), (md.hinge, md.squared_hinge), ("balance", "balance")),
            ("gmmc", (md.squared_hinge,), ("balance",)),
-           ("supervised", (md.hinge, soft), ("all",)),
+           ("supervised", (md.hinge, soft), ("all", "all")),
            ("sdp", (shared,), ("balance",)), ("exact", (shared,), ("links",)),
-           ("sdp", (md.hinge, soft), ("held", "beside", "zero")), ("exact", (md.hinge,), ("beside", "zero")),
-           (md.Exact(method="branching"), (md.squared_hinge,), ("held", "beside")),
-           (md.SDP(cuts="all"), (md.squared_hinge,), ("held", "zero")),
-           (md.Exact(method="branching", nodes="joint"), (md.odm, md.hinge), ("balance", "links", "known", "decision")),
-           (md.Exact(method="branching", nodes="joint"), (md.squared_hinge, shared), ("zero", "links")),
-           ("weight-lifting", (md.hinge,), ("held", "zero")), ("minimax", (md.hinge,), ("beside",)),
-           (md.Minimax(oracle="exhaustive"), (md.hinge,), ("beside", "zero")))
-       for loss in losses for constraint in constraints]
-MORE = [(relaxation, loss, coding, constraint) for coding in ("crammer-singer", "simplex")
-        for relaxation, constraints in (("sdp", ("sizes", "partly")), ("supervised", ("clusters",)))
-        for loss in (md.hinge, md.squared_hinge) for constraint in constraints]
+           ("sdp", (md.hinge, soft, md.hinge, soft), ("held", "beside", "zero", "zero")),
+           ("exact", (md.hinge, md.hinge), ("beside", "zero")),
+           (md.Exact(method="branching"), (md.squared_hinge, md.squared_hinge), ("held", "beside")),
+           (md.SDP(cuts="all"), (md.squared_hinge, md.squared_hinge), ("held", "zero")),
+           (md.Exact(method="branching", nodes="joint"), (md.odm, md.hinge, md.odm, md.hinge),
+            ("balance", "links", "known", "decision")),
+           (md.Exact(method="branching", nodes="joint"), (shared, md.squared_hinge), ("links", "zero")),
+           ("weight-lifting", (md.hinge, md.hinge), ("held", "zero")), ("minimax", (md.hinge,), ("beside",)),
+           (md.Minimax(oracle="exhaustive"), (md.hinge, md.hinge), ("beside", "zero")))
+       for loss, constraint in zip(losses, constraints, strict=True)]
+MORE = [("sdp", md.hinge, "crammer-singer", "sizes"), ("sdp", md.squared_hinge, "crammer-singer", "partly"),
+        ("sdp", md.squared_hinge, "simplex", "sizes"), ("sdp", md.hinge, "simplex", "partly"),
+        ("supervised", md.hinge, "crammer-singer", "clusters"), ("supervised", md.squared_hinge, "simplex", "clusters")]
 MORE += [(relaxation, md.hinge, coding, constraint) for relaxation, coding, constraint in (
     ("exact", "simplex", "sizes"), ("exact", "crammer-singer", "partly"), ("minimax", "crammer-singer", "sizes"),
     (md.Exact(method="branching"), "simplex", "partly"), (md.Minimax(oracle="exhaustive"), "crammer-singer", "partly"),

@@ -202,7 +202,7 @@ def test_values_may_be_what_rounding_makes_of_margins_at_a_kink(off, holds):
     assert (not script.check(header, arrays).failures) == holds
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("coding", ["crammer-singer", "simplex"])
 def test_logistic_losses_of_several_clusters_keep_their_bound(seed, coding):
     # Nothing but tangents holds their duals, which are sums over clusters and must cancel them to the last digit.
