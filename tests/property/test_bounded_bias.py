@@ -60,7 +60,7 @@ def exact_value(problem: md.Problem, low: float, high: float, loss: str, weights
 
 @pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
 @pytest.mark.parametrize("relaxation, loss", [
-    (r, name) for i, r in enumerate(RELAXATIONS) for j, name in enumerate(LOSSES) if j == 0 or (i + j) % 3 == 0])
+    (r, name) for i, r in enumerate(RELAXATIONS) for j, name in enumerate(LOSSES) if (i + j) % 3 == 0])
 def test_a_sum_of_zero_is_the_centred_twin(relaxation: str, loss: str) -> None:
     twin = declared(LOSSES[loss], bias=False).solve(RELAXATIONS[relaxation], random_state=0)
     for centre in (True, False) if loss == "hinge" else (False,):
@@ -80,18 +80,17 @@ def test_a_sum_of_zero_is_the_centred_twin(relaxation: str, loss: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
-@pytest.mark.parametrize("relaxation", ["minimax", "sdp", "exact"])
-def test_the_stand_alone_script_proves_the_declaration(relaxation: str, tmp_path: Path) -> None:
-    for high in (0.0, 2.0):
-        problem = declared(md.hinge, bias=True, centre=False, low=-high, high=high)
-        solution = problem.solve(relaxation, random_state=0)
-        solution.save(tmp_path / "solution.npz")
-        said = subprocess.run([sys.executable, str(Path(script.__file__)), str(tmp_path / "solution.npz")],
-                              capture_output=True, text=True, timeout=60, check=False)
-        assert said.returncode == 0 and "proved      bound" in said.stdout, said.stdout
-        with np.load(tmp_path / "solution.npz") as stored:
-            header = json.loads(str(stored["header"]))
-        assert header["free_bias"], "the proof is of the problem as declared"
+@pytest.mark.parametrize("relaxation, high", [("minimax", 0.0), ("sdp", 2.0), ("exact", 0.0), ("exact", 2.0)])
+def test_the_stand_alone_script_proves_the_declaration(relaxation: str, high: float, tmp_path: Path) -> None:
+    problem = declared(md.hinge, bias=True, centre=False, low=-high, high=high)
+    solution = problem.solve(relaxation, random_state=0)
+    solution.save(tmp_path / "solution.npz")
+    said = subprocess.run([sys.executable, str(Path(script.__file__)), str(tmp_path / "solution.npz")],
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert said.returncode == 0 and "proved      bound" in said.stdout, said.stdout
+    with np.load(tmp_path / "solution.npz") as stored:
+        header = json.loads(str(stored["header"]))
+    assert header["free_bias"], "the proof is of the problem as declared"
 
 
 @pytest.mark.parametrize("loss, low, high", [("hinge", -4.0, 4.0), ("squared hinge", 0.5, 3.0)])

@@ -68,8 +68,8 @@ def optimum(name, coding):
 
 
 @pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
-@pytest.mark.parametrize("name,coding", [(name, "simplex") for name in SETS] + [
-    ("sizes and links", "crammer-singer"), ("known labels", "crammer-singer")])
+@pytest.mark.parametrize("name,coding", [
+    (name, "simplex") for name in SETS if name != "sizes and links"] + [("sizes and links", "crammer-singer")])
 def test_bounds_lie_below_an_enumeration_and_are_proved(name, coding, tmp_path):
     problem, best = declare(name, coding), optimum(name, coding)
     found = {method: problem.solve(relaxation, random_state=0) for method, relaxation in RELAXATIONS.items()}

@@ -72,8 +72,7 @@ def test_parts_add_up_at_any_scalars(loss):
     assert all(np.all(part.term.slopes >= 0) for part in parted(losses))
 
 
-@pytest.mark.parametrize("k", [3, 4])
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss, k", [*zip(LOSSES, itertools.cycle([3, 4]))])
 def test_solvers_of_fixed_clusters_agree_with_cvxpy(loss, k):
     problem, truth = declared(loss, k)
     runner = runner_up(np.random.default_rng(k).normal(size=(N, k)), truth)

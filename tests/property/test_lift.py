@@ -43,7 +43,7 @@ def value_of(form):
 
 
 @pytest.mark.parametrize("loss, labels", [
-    (loss, labels) for i, loss in enumerate(LOSSES) for j, labels in enumerate(SETS) if (i + j) % 2])
+    (loss, labels) for i, loss in enumerate(LOSSES) for j, labels in enumerate(SETS) if (i + 2 * j) % 3 == 0])
 def test_every_setting_is_below_the_optimum_and_no_point_needs_a_component_that_nothing_sees(loss, labels):
     problem = declared(loss, labels)
     best = problem.solve("exact", random_state=0)
@@ -147,8 +147,8 @@ def primal_by_hand(form):
     return problem.value
 
 
-@pytest.mark.parametrize("labels", ["nothing", "balance", "links", "known"])
-@pytest.mark.parametrize("triangles", [False, True])
+@pytest.mark.parametrize("labels, triangles", [
+    ("nothing", False), ("balance", False), ("links", False), ("known", False), ("balance", True), ("known", True)])
 def test_the_value_is_that_of_the_primal_by_hand(labels, triangles):
     form = lift(declared("odm", labels, seed=1).program(), whole=triangles)
     if triangles:
@@ -158,7 +158,7 @@ def test_the_value_is_that_of_the_primal_by_hand(labels, triangles):
     assert value_of(form) == pytest.approx(primal_by_hand(form), rel=1e-5)
 
 
-@pytest.mark.parametrize("loss", ["odm", "least squares", "hinge"])
+@pytest.mark.parametrize("loss", ["least squares", "hinge"])
 def test_triangles_tighten_and_never_cross_the_optimum(loss):
     problem = declared(loss, "balance", seed=2)
     best = problem.solve("exact", random_state=0).value
@@ -221,7 +221,7 @@ def clustered(seed, loss="odm", coding="simplex", n=6, clusters=3, held=True):
 
 
 @pytest.mark.parametrize("coding,loss,clusters", [
-    ("simplex", "odm", 3), ("simplex", "hinge", 3), ("simplex", "hinge", 4), ("crammer-singer", "hinge", 3)])
+    ("simplex", "odm", 3), ("simplex", "hinge", 4), ("crammer-singer", "hinge", 3)])
 def test_bounds_of_codes_rise_with_their_cuts_to_at_most_the_optimum(coding, loss, clusters):
     problem = clustered(0, loss, coding, clusters=clusters)
     best = problem.solve("exact", random_state=0).value
@@ -285,7 +285,7 @@ def test_the_answer_is_a_label_matrix(labels):
         assert M[0, 1] == pytest.approx(1.0) and M[2, 3] == pytest.approx(-1.0)
 
 
-@pytest.mark.parametrize("records", [1, 3, 6])
+@pytest.mark.parametrize("records", [1, 6])
 def test_a_solve_stopped_at_any_time_has_labels_and_a_sound_bound(records):
     problem = declared("squared hinge", "balance", n=40)
     left = iter(range(records - 1))

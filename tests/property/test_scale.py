@@ -29,8 +29,7 @@ WAYS = {
     "bounds": [("exact", None), ("sdp", "burer-monteiro"), ("sdp", "clarabel"), ("minimax", None),
                ("weight-lifting", None), ("weight-lifting", "clarabel")],
 }
-ALL = [pytest.param(*way, id=f"{kind}-{way[1] or way[0]}" if kind == "supervised" else "-".join(filter(None, way)))
-       for kind, ways in WAYS.items() for way in ways]
+OTHERS = [("exact", None), ("alternating", None), ("sdp", "clarabel")]
 
 
 def declare(points, loss, ridge=1.0, known=False, weight=6.0, kernel="linear"):
@@ -83,8 +82,8 @@ def best_value(points, loss, ridge=1.0, weight=6.0):
     return min(values)
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("relaxation,solver", ALL)
+@pytest.mark.parametrize("relaxation,solver,scale", [
+    (*way, scale) for way, scale in zip(itertools.chain(*WAYS.values()), itertools.cycle(SCALES))])
 def test_points_and_regulariser_in_other_units(relaxation, solver, scale):
     known = isinstance(relaxation, md.Supervised)
     unit = at_unit_scale(relaxation, solver, "hinge", known)
@@ -99,9 +98,9 @@ def test_points_and_regulariser_in_other_units(relaxation, solver, scale):
         assert solution.gap <= 10 * unit.gap + 2e-6
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("loss", ["odm", "logistic", "squared hinge"])
-@pytest.mark.parametrize("relaxation,solver", [("exact", None), ("alternating", None), ("sdp", "clarabel")])
+@pytest.mark.parametrize("relaxation,solver,loss,scale", [
+    (*way, loss, SCALES[(i + j) % 2]) for j, way in enumerate(OTHERS)
+    for i, loss in enumerate(["odm", "logistic", "squared hinge"]) if i != 2 - j])
 def test_other_losses(relaxation, solver, loss, scale):
     unit = at_unit_scale(relaxation, solver, loss)
     problem = declare(scale * X, LOSSES[loss], ridge=scale**2)
@@ -139,8 +138,8 @@ def test_bounds_of_large_points_hold_and_are_not_called_optimal_in_vain(relaxati
     assert solution.status != "optimal" or solution.gap <= 1e-5
 
 
-@pytest.mark.parametrize("coding,scale", [("crammer-singer", 1e-3), ("simplex", 1e3)])
-@pytest.mark.parametrize("relaxation", ["alternating", "cccp"])
+@pytest.mark.parametrize("relaxation,coding,scale", [
+    ("alternating", "crammer-singer", 1e-3), ("cccp", "simplex", 1e3)])
 def test_three_clusters(relaxation, coding, scale):
     unit = three_at_unit_scale(relaxation, coding)
     problem = declare_clusters(scale * X3, md.hinge, ridge=scale**2, coding=coding)
@@ -252,8 +251,7 @@ def test_histories_are_in_the_users_units():
     assert least[1] == pytest.approx(least[0], rel=1e-3)
 
 
-@pytest.mark.parametrize("slope", [1.0, 2.0, 0.3])
-@pytest.mark.parametrize("relaxation", ["exact", "minimax"])
+@pytest.mark.parametrize("relaxation, slope", [("exact", 1.0), ("exact", 0.3), ("minimax", 2.0)])
 def test_heavy_losses_of_separable_points_are_hard_margins(relaxation, slope):
     def solved(weight):
         y, f = md.Labels(len(X)), md.Hyperplane(X)

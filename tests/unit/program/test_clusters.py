@@ -77,7 +77,7 @@ def test_simplex_coded_hinge_of_more_columns_than_points_is_solved():
     K, F = md.Labels(60, clusters=3), md.Hyperplane(X)
     loss = md.mean(md.hinge(md.margin(K, F, coding="simplex")))
     found = md.Problem(md.Minimize(md.sq_norm(F) / 2 + 10 * loss), [md.sizes(K, at_least=10, at_most=30)]).solve(
-        random_state=0, time_limit=5)
+        random_state=0, time_limit=2)
     sizes = np.bincount(found.labels, minlength=3)
     assert np.isfinite(found.value) and sizes.min() >= 10 and sizes.max() <= 30
 

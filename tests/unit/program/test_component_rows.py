@@ -14,7 +14,7 @@ from margindsl.program.lift_certificate import greatest_excess, is_wide, repair_
 from margindsl.relaxations.lift import lift
 from margindsl.runtime import presolve
 
-X = sp.random(100, 1100, density=0.01, format="csr", random_state=0)
+X = sp.random(80, 1100, density=0.01, format="csr", random_state=0)
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_an_excess_of_wide_features_is_bounded_closely(unrotated, monkeypatch):
 @pytest.mark.parametrize("relaxation", ["weight-lifting", "sdp", "minimax", "alternating", "cccp"])
 def test_wide_solves_agree_with_rotated_ones(relaxation, request, monkeypatch):
     monkeypatch.setattr(lift_certificate, "WIDE", 50)  # sixty columns are as wide as a thousand, and sooner solved
-    points = sp.random(8, 60, density=0.2, format="csr", random_state=1)
+    points = sp.random(6, 60, density=0.2, format="csr", random_state=1)
     rotated = compiled(points, relaxation).solve(random_state=0, tol=1e-3)
     request.getfixturevalue("unrotated")
     wide = compiled(points, relaxation).solve(random_state=0, tol=1e-3)

@@ -115,8 +115,8 @@ def way(request, monkeypatch):
         monkeypatch.setattr(lift_certificate, "DENSE_ORDER", 0)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case, loss", [
+    (case, loss) for i, case in enumerate(CASES) for j, loss in enumerate(LOSSES) if (i + j) % 2])
 def test_the_best_dual_points_lose_little_by_repair(way, case, loss):
     form, raw = solved(case, loss)
     certificate = repair_lift(form, raw)
@@ -127,7 +127,7 @@ def test_the_best_dual_points_lose_little_by_repair(way, case, loss):
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_anything_is_repaired_to_a_valid_bound(way, case, seed):
     rng = np.random.default_rng(seed)
     form, raw = solved(case, "least squares" if seed % 2 else "odm")
@@ -142,8 +142,7 @@ def test_anything_is_repaired_to_a_valid_bound(way, case, seed):
 
 
 @pytest.mark.parametrize("case", ["labels", "links", "balance", "known", "weights"])
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed, loss", [(i % 2, loss) for i, loss in enumerate(LOSSES)])
 def test_no_labelling_and_no_weights_are_below(case, loss, seed):
     """Weak duality itself: signs of components that keep the bound, labels of other points free, any weights."""
     rng = np.random.default_rng(seed)
@@ -161,8 +160,7 @@ def test_no_labelling_and_no_weights_are_below(case, loss, seed):
         assert np.all(found <= 0.5 * np.sum(W**2, axis=1) + losses + 1e-9)
 
 
-@pytest.mark.parametrize("unit", [2.0**-10, 2.0**10])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case, unit", [(case, 2.0 ** (20 * (i % 2) - 10)) for i, case in enumerate(CASES)])
 def test_repairs_have_the_units_of_the_objective(way, case, unit):
     form, raw = solved(case)
     scale = {"u": 1.2, "d": 0.9, "kappa": 0.5, "eta": 1.0, "gamma": 1.0, "q": 1.0}

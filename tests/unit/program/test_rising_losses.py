@@ -40,9 +40,9 @@ def best(loss, coding, scale):
 
 
 @pytest.mark.filterwarnings("error::margindsl.errors.AccuracyWarning")
-@pytest.mark.parametrize("relaxation, loss, scale, coding", [  # every pair of two of them once
+@pytest.mark.parametrize("relaxation, loss, scale, coding", [  # every loss in two codings and relaxations
     pytest.param(BOUNDED[(i + j) % 3], *loss, coding, id=f"{BOUNDED[(i + j) % 3].name}-{loss}-{coding}")
-    for j, coding in enumerate(CODINGS) for i, loss in enumerate(SCALED)])
+    for j, coding in enumerate(CODINGS) for i, loss in enumerate(SCALED) if (i - j) % 3])
 def test_bounds_of_rising_losses_hold(relaxation, loss, coding, scale):
     if coding == "crammer-singer" and loss in ENDLESS:
         with pytest.raises(RefusalError, match="has no least value"):

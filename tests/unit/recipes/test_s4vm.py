@@ -67,8 +67,8 @@ def test_the_answer_is_chosen_by_worst_case_and_its_value_is_its_own():
     assert lowest.value <= safe.value + 1e-6
 
 
-@pytest.mark.parametrize("relaxation", [md.Safe(samples=10), md.Transductive()])
-@pytest.mark.parametrize("coding", ["simplex", "crammer-singer"])
+@pytest.mark.parametrize("relaxation, coding", [
+    (md.Safe(samples=10), "simplex"), (md.Transductive(), "crammer-singer")])
 def test_few_known_labels_of_three_clusters_lead_to_the_others(relaxation, coding):
     rng, truth = np.random.default_rng(0), np.arange(36) % 3
     X = 3.0 * np.eye(3)[truth] + 0.5 * rng.standard_normal((36, 3))

@@ -1,6 +1,5 @@
 """Cuts outside, labels inside: the working set against a conic solver, the end of the sequence, refusals."""
 
-import itertools
 
 import cvxpy as cp
 import numpy as np
@@ -155,7 +154,8 @@ PLANES = {
 
 
 @pytest.mark.parametrize(("coding", "case"), [
-    *itertools.product(("binary", "simplex"), PLANES), *(("crammer-singer", case) for case in list(PLANES)[1::2])])
+    *(("binary", case) for case in list(PLANES)[:2]), *(("simplex", case) for case in list(PLANES)[1:]),
+    *(("crammer-singer", case) for case in list(PLANES)[1::2])])
 def test_a_working_set_is_below_every_loss_and_tight_in_the_end(case, coding):
     """The cuts at fixed labels grow into the fixed-label problem itself."""
     loss, plane, bounds = PLANES[case]

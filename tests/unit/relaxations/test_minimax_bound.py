@@ -47,7 +47,7 @@ def bound_of(run, done, tighten=True):
     return md.Minimax(tighten=tighten)._certify(run, done, md.WeightLifting().beside(run) if tighten else None)
 
 
-@pytest.mark.parametrize("k", range(8))
+@pytest.mark.parametrize("k", range(1, 6))
 def test_the_bound_is_never_lower_and_never_above_the_value_nor_the_lift(k):
     instance = random_instance(np.random.default_rng([7, k]))
     program = instance.problem.program()

@@ -37,8 +37,8 @@ def run_of(problem, seed=0):
     return Run(problem.program(), md.Solver("newton"), md.Solver("newton"), Budget(), np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("coding", ["crammer-singer", "simplex"])
-@pytest.mark.parametrize("relaxation", ["alternating", "cccp", "auto"])
+@pytest.mark.parametrize("relaxation, coding", [
+    ("alternating", "crammer-singer"), ("alternating", "simplex"), ("cccp", "simplex"), ("auto", "crammer-singer")])
 def test_separated_clusters_are_found_and_the_solution_is_whole(coding, relaxation):
     problem = declare(coding=coding)
     solution = problem.solve(relaxation, random_state=0)
@@ -116,8 +116,8 @@ def test_a_warm_start_is_not_left_for_worse():
 
 
 def test_search_and_continuation_never_worsen_and_stay_inside():
-    noisy = (X + RNG.normal(scale=1.2, size=X.shape))[:9]
-    problem = declare(md.hinge, lambda y, f: [md.sizes(y, at_least=2, at_most=4), y[0] == y[4]], points=noisy)
+    noisy = (X + RNG.normal(scale=1.2, size=X.shape))[:7]
+    problem = declare(md.hinge, lambda y, f: [md.sizes(y, at_least=2, at_most=3), y[0] == y[4]], points=noisy)
     plain = problem.solve(md.Alternating(restarts=1), random_state=0)
     searched = problem.solve(md.Alternating(restarts=1, polish="search"), random_state=0)
     assert searched.value <= plain.value + 1e-8 and not problem.program().labels.violations(searched.labels)
@@ -251,12 +251,12 @@ def test_a_constant_direction_does_not_disturb_the_starts():
     for points, options in ((0.01 * X, {"bias": "penalised"}), (np.ones((N, 2)), {"centre": False})):
         problem = declare(md.squared_hinge, points=points, **options)
         for start in ("mixed", "spectral"):
-            solution = problem.solve(md.Alternating(start=start, restarts=2), random_state=0)
+            solution = problem.solve(md.Alternating(start=start, restarts=2, polish="none"), random_state=0)
             assert not problem.program().labels.violations(solution.labels) and np.isfinite(solution.value)
 
 
 def test_a_warm_start_of_another_number_of_clusters_is_refused():
-    three = declare().solve("alternating", random_state=0)
+    three = declare().solve(QUICK, random_state=0)
     for clusters in (2, 4):
         y, f = md.Labels(N, clusters=clusters), md.Hyperplane(X)
         other = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(md.margin(y, f)))),

@@ -20,9 +20,9 @@ def clouds(n=30, k=2, scale=1.0, seed=0):
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 / scale**2 * loss), constraints)
 
 
-@pytest.mark.parametrize("k, scale", [(2, 1.0), (2, 1e6), (3, 1e-6)])
+@pytest.mark.parametrize("k, scale", [(2, 1e6), (3, 1e-6)])
 def test_a_callback_sees_an_answer_before_the_relaxation_that_no_later_one_exceeds(k, scale):
-    seen, problem = [], clouds(n=18, k=k, scale=scale)
+    seen, problem = [], clouds(n=12, k=k, scale=scale)
     solution = problem.solve("weight-lifting", random_state=0, callback=seen.append)
     first = next(report for report in seen if report.stage == "begin")
     assert np.isfinite(first.best) and not np.isfinite(first.proved)
@@ -66,9 +66,9 @@ def test_a_machine_that_stalls_after_a_stop_loses_no_labels(relaxation, monkeypa
 
 def test_later_random_choices_are_those_without_it(monkeypatch):
     method = md.WeightLifting(polish="auto", rounding=5)
-    with_it = clouds(n=16).solve(method, random_state=3)
+    with_it = clouds(n=12).solve(method, random_state=3)
     monkeypatch.setattr(stages, "begin", lambda run, relaxation, found: found)
-    without = clouds(n=16).solve(method, random_state=3)
+    without = clouds(n=12).solve(method, random_state=3)
     assert with_it.bound == without.bound and with_it.value <= without.value * (1 + 1e-9)
 
 
@@ -85,9 +85,8 @@ def test_local_methods_polish_for_as_long_as_it_pays_unless_told_otherwise(relax
     assert problem.solve(relaxation(restarts=2), random_state=0).value <= plain.value * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("local", [md.Alternating, md.CCCP])
+@pytest.mark.parametrize("local, k, seed", [
+    (md.Alternating, 2, 0), (md.CCCP, 3, 0), (md.CCCP, 2, 1), (md.Alternating, 3, 1), (md.Alternating, 3, 2)])
 def test_known_labels_are_among_the_mixed_starts(k, seed, local):
     rng = np.random.default_rng(seed)
     truth = rng.integers(k, size=40)

@@ -124,11 +124,12 @@ def test_ctrl_c(relaxation, after):
     assert solution.status == "interrupted" or len(calls) <= after
 
 
-@pytest.mark.parametrize("place", [
-    "margindsl.runtime.compiled.begin",
-    "margindsl.runtime.compiled.solution_of", "margindsl.runtime.stages.final_status",
-    "margindsl.runtime.stages.checked", "margindsl.runtime.compiled.trouble_of"])
-@pytest.mark.parametrize("relaxation", ["alternating", "sdp"])
+PLACES = [f"margindsl.runtime.{place}" for place in (
+    "compiled.begin", "compiled.solution_of", "stages.final_status", "stages.checked", "compiled.trouble_of")]
+
+
+@pytest.mark.parametrize("relaxation, place", [
+    *(("alternating", place) for place in PLACES), *(("sdp", place) for place in PLACES[::2])])
 def test_ctrl_c_once_compiled_is_answered(relaxation, place, monkeypatch):
     """Wherever it comes: before the first stage, between stages, while the answer is written and its proof checked."""
     problem = problem_of(relaxation)

@@ -99,8 +99,7 @@ def check_fixed(form, solution, tolerance=3e-5):
 # -- fixed labels ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [(18, 3), (9, 20)])
-@pytest.mark.parametrize("loss", ["hinge", "odm", "least squares"])
+@pytest.mark.parametrize("loss, shape", [("hinge", (18, 3)), ("odm", (9, 20)), ("least squares", (18, 3))])
 def test_fixed_label_values_agree_and_meet_the_dual(loss, shape):
     features, y = instance(*shape)
     form = FixedLabelForm(features, losses(shape[0], ANY_LOSS[loss]), y)
@@ -154,8 +153,8 @@ def test_session_is_compiled_once_for_other_labels_and_weights(name):
 
 @pytest.mark.parametrize("name", CONIC)
 def test_many_points_are_compiled_once_and_solved_again_with_their_own_labels(name):
-    features, y = instance(3000, 4)
-    form = FixedLabelForm(features, losses(3000, ODM), y)
+    features, y = instance(1500, 4)
+    form = FixedLabelForm(features, losses(1500, ODM), y)
     session = SOLVERS[name].open(form)
     problems = set()
     for labels in (y, np.where(features.phi[:, 0] > 0, 1, 0)):
@@ -289,10 +288,12 @@ def lifted(kind, separable, n=10, rank=3):
     return lift(features, separable, component=component, sign=sign, count=count, **options)
 
 
-@pytest.mark.parametrize("name", SEMIDEFINITE)
-@pytest.mark.parametrize("kind", LIFTS)
-@pytest.mark.parametrize("separable", [losses(10), losses(10, Logistic()), losses_with_everything(10)],
-                         ids=["hinge", "logistic", "scalars"])
+SEPARABLE = [losses(10), losses(10, Logistic()), losses_with_everything(10)]
+
+
+@pytest.mark.parametrize("name, kind, separable", [  # every lift by all solvers, each with another loss
+    (name, kind, SEPARABLE[(i + j) % 3])
+    for j, name in enumerate(SEMIDEFINITE) for i, kind in enumerate(LIFTS)])
 def test_a_lift_is_the_program_written_by_hand(name, kind, separable):
     """Where losses fall, or share scalars, second moments add nothing."""
     form = lifted(kind, separable)
@@ -489,8 +490,7 @@ def test_keyboard_interrupt_passes_through(monkeypatch):
         Clarabel().solve(FixedLabelForm(features, losses(10), y))
 
 
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("loss", [md.hinge, md.squared_hinge])
+@pytest.mark.parametrize("bias, loss", [(False, md.squared_hinge), (True, md.hinge)])
 def test_the_weight_lift_agrees_with_the_low_rank_engine(bias, loss):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(20, 3)) + np.where(np.arange(20)[:, None] < 10, 0.8, -0.8)
@@ -509,8 +509,7 @@ def test_the_weight_lift_agrees_with_the_low_rank_engine(bias, loss):
             assert solution.bound == pytest.approx(native.bound, rel=1e-3)
 
 
-@pytest.mark.parametrize("clusters", [2, 3])
-@pytest.mark.parametrize("name", ["clarabel", "scs"])
+@pytest.mark.parametrize("name, clusters", [("clarabel", 3), ("scs", 2)])
 @pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
 def test_points_without_any_extent_have_the_loss_at_the_origin(name, clusters):
     """Three points in four columns, all zero: no weights matter."""

