@@ -107,7 +107,7 @@ def test_powers_of_two_change_no_bound(power, seed):
 
 @pytest.mark.parametrize("power", [-160, -1, 0, 10])
 @pytest.mark.parametrize("digits", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_decimal_weights_are_what_was_meant(power, digits, seed):
     """Sums differ from limits by rounding; what is meant is whole numbers of the last digit."""
     rng = np.random.default_rng(seed)

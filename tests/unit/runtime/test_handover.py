@@ -66,8 +66,7 @@ def two_far_places():
     return declare(places, lambda g: md.logistic(-g), 1e4, lambda y: [abs(md.sum(y)) <= 2, y[2] != y[3]])
 
 
-@pytest.mark.parametrize("cuts", ["none", "all"])
-@pytest.mark.parametrize("make", [repeated_points, two_far_places])
+@pytest.mark.parametrize("make, cuts", [(repeated_points, "none"), (two_far_places, "all")])
 def test_degenerate_programs_are_solved_by_default(make, cuts):
     problem = make()
     solution = problem.solve(md.SDP(cuts=cuts), random_state=0)

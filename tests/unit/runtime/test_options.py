@@ -17,8 +17,8 @@ def problem(weight=4.0):
 
 
 @pytest.mark.parametrize("options", [
-    {"max_iter": np.int64(50)}, {"max_iter": np.uint8(50)}, {"tol": np.float32(1e-5)}, {"time_limit": np.float64(30)},
-    {"time_limit": np.int32(30)}, {"random_state": np.uint16(3)}], ids=str)
+    {"max_iter": np.uint8(50)}, {"tol": np.float32(1e-5)}, {"time_limit": np.int32(30)},
+    {"random_state": np.uint16(3)}], ids=str)
 def test_numbers_of_numpy_are_numbers(options):
     plain = {name: value.item() for name, value in options.items()}
     assert problem().solve("cccp", **{"random_state": 0} | options).value == problem().solve(
