@@ -166,7 +166,7 @@ class LiftArrays:
         return np.hstack([labels, self.extras, below])
 
     @cached_property
-    def _places(self) -> tuple[IntArray, csr_array]:
+    def _pattern(self) -> tuple[IntArray, csr_array]:
         """Return the order of y (single, pair, pair) in which it is the data of the matrix C of S = VCVᵀ, and that."""
         rows, columns = np.hstack([np.stack([self.single, self.single]), self.pair, self.pair[::-1]])
         order, many = np.argsort(rows, kind="stable"), self.vectors.shape[1]
@@ -225,7 +225,7 @@ class LiftArrays:
     def matrix(self, y: FloatArray) -> FloatArray:
         """Return Σ_s y_s A_s."""
         N, e, ns, nz = self.form.count, self.extras.shape[1], len(self.single), len(self.single) + len(self.pair[0])
-        values, (order, C) = self.scale * y, self._places
+        values, (order, C) = self.scale * y, self._pattern
         C.data = np.concatenate([values[:ns], *2 * [0.5 * values[ns:nz]]])[order]
         CV = C @ self.vectors.T
         S = self.extras @ CV[N:N + e]
@@ -404,3 +404,39 @@ def ray(a: FloatArray, da: FloatArray) -> float:
     """Return the longest step at which a + t da ≥ 0."""
     falls = da < 0
     return float(np.min(-a[falls] / da[falls])) if falls.any() else np.inf
+
+
+class Iterate(NamedTuple):
+    """Hold a point of a central path."""
+
+    lift: LiftArrays
+    dual: Dual
+    primal: Matrices
+    scalars: FloatArray
+
+
+def central(lift: LiftArrays, y: FloatArray) -> Iterate:
+    """Return a first iterate: labels and weights uncorrelated, each loss spread over its pieces as on a central path.
+    """
+    pieces, N = lift.pieces, lift.above
+    dual = Dual(y, *pieces.start(*lift.arguments(y), 0.1 / max(len(pieces.first), 1)))
+    weights = lift.order - N
+    x, sigmas = pieces.centred(lift.matrices(dual).z, dual.sigma)
+    primal = Matrices(
+        np.diag(np.repeat([0.5, 0.5 / max(weights, 1)], [N, weights])), x,
+        np.append(sigmas[pieces.slack], np.maximum(0.5 * np.abs(lift.gain[lift.signed]), 0.1)))
+    return Iterate(lift, dual, primal, np.zeros(len(lift.costs)))
+
+
+def carried(lift: LiftArrays, old: Pieces, dual: Dual, x: FloatArray, x_signed: FloatArray, same: BoolArray, mu: float
+            ) -> tuple[Dual, FloatArray, FloatArray]:
+    """Return a dual point, x of z and of what is ≥ 0 of a lift with other pieces: rows that are not the same begin on
+    the central path."""
+    pieces, many = lift.pieces, int(old.slack.sum())
+    delta, sigma = pieces.start(*lift.arguments(dual.y), mu)
+    new, before = same[pieces.row], np.zeros(len(old.slack))
+    sigma[new], delta = dual.sigma[same[old.row]], np.where(same, dual.delta, delta)
+    dual, before[old.slack] = Dual(dual.y, delta, sigma), x_signed[:many]
+    fresh, sigmas = pieces.centred(lift.matrices(dual).z, sigma)
+    fresh[new], sigmas[new] = x[same[old.row]], before[same[old.row]]
+    return dual, fresh, np.append(sigmas[pieces.slack], x_signed[many:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
@@ -12,10 +12,10 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.program.lift import LiftForm
-from margindsl.typing import BoolArray, FloatArray, IntArray
+from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.course import Bracket, Course
-from margindsl_solvers.engines.lift.arrays import Dual, Face, LiftArrays, Matrices, ray
-from margindsl_solvers.engines.lift.pieces import Pieces, adjugate, determinant
+from margindsl_solvers.engines.lift.arrays import Dual, Face, Iterate, LiftArrays, Matrices, carried, central, ray
+from margindsl_solvers.engines.lift.pieces import adjugate, determinant, local_reach, symmetric_product
 
 JAMMED = 1e-3  # longest of the two steps that is taken for no progress
 INSIDE, SHORTER = 0.92, 0.87  # part of the way to the boundary that is taken; trial steps towards it
@@ -33,15 +33,6 @@ FULL = np.array([1.0, 2.0, 1.0])  # takes (x₁, x₂, x₃) of [[x₁, x₂], [
 
 
 Solve = Callable[[FloatArray], FloatArray]  # of rows (..., Y)
-
-
-class Iterate(NamedTuple):
-    """Hold a point of a central path."""
-
-    lift: LiftArrays
-    dual: Dual
-    primal: Matrices
-    scalars: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,8 +181,8 @@ class InteriorRun(Course[Bracket]):
         E = lift.equalities
         HE = solve(E).T
         schur = E @ HE
-        paid = _inverse(0.5 * (schur + schur.T))
-        if paid is None:
+        of_scalars = _inverse(0.5 * (schur + schur.T))
+        if of_scalars is None:
             return Status.INACCURATE
 
         def newton(missing: Dual, missed: FloatArray) -> tuple[Dual, FloatArray]:
@@ -203,7 +194,7 @@ class InteriorRun(Course[Bracket]):
             to_y[lift.u] += by_row[lift.u_rows, 0]
             to_y[lift.q] += by_row[lift.q_rows, 1]
             dy = solve(to_y)
-            price = paid(E @ dy - missed)
+            price = of_scalars(E @ dy - missed)
             dy -= HE @ price
             du, dq = lift.arguments(dy)
             ddelta = to_delta / reduced[:, 2, 2] - of_delta[:, 0] * du - of_delta[:, 1] * dq
@@ -237,8 +228,8 @@ class InteriorRun(Course[Bracket]):
             return found or (total, change, _plus(point, primal, -1.0), scalars)
 
         def lengths(change: Matrices, primal_change: Matrices) -> tuple[float, float]:
-            return (_reach(S, change.S, min(_local_reach(z, change.z), ray(signed, change.signed))),
-                    _reach(X, primal_change.S, min(_local_reach(x * FULL, primal_change.z * FULL),
+            return (_reach(S, change.S, min(local_reach(z, change.z), ray(signed, change.signed))),
+                    _reach(X, primal_change.S, min(local_reach(x * FULL, primal_change.z * FULL),
                                                    ray(x_signed, primal_change.signed))))
 
         # 5. predictor: how far towards zero gap, and what it misses to second order
@@ -253,7 +244,7 @@ class InteriorRun(Course[Bracket]):
         # 6. corrector, and the step
         dual_turn, change, turn, scalars = direction(Matrices(
             centring * mu * S_inverse - 0.5 * (XS + XS.T),
-            centring * mu * z_inverse - _symmetric_product(turn.z, change.z, z_inverse),
+            centring * mu * z_inverse - symmetric_product(turn.z, change.z, z_inverse),
             (centring * mu - turn.signed * change.signed) / signed), REFINED)
         t, s = (min(1.0, INSIDE * length) for length in lengths(change, turn))
         sound = np.isfinite(dual_turn.y.sum() + turn.S.sum() + turn.z.sum())
@@ -267,7 +258,7 @@ class InteriorRun(Course[Bracket]):
         self.root, failed = dpotrf(self.now.S, lower=True)
         missed = lift.misses(y)
         if 0 < np.abs(missed).max(initial=0.0) <= CLOSE * (1.0 + np.abs(lift.costs).max()):
-            closed = self.dual._replace(y=y + HE @ paid(missed))
+            closed = self.dual._replace(y=y + HE @ of_scalars(missed))
             there = lift.matrices(closed)
             root, outside = dpotrf(there.S, lower=True)
             if not outside and np.all(np.concatenate([there.signed, there.z[:, 0], determinant(there.z)]) > 0):
@@ -385,25 +376,6 @@ def _inverse(H: FloatArray) -> Solve | None:
     return None if len(H) else lambda b: b
 
 
-def _symmetric_product(x: FloatArray, z: FloatArray, inverse: FloatArray) -> FloatArray:
-    """Return the symmetric parts of the products of 2 × 2 matrices X Z Z₀⁻¹."""
-    def full(v: FloatArray, half: float) -> FloatArray:
-        return np.stack([v[:, 0], half * v[:, 1], half * v[:, 1], v[:, 2]], axis=1).reshape(-1, 2, 2)
-
-    product = full(x, 1.0) @ full(z, 0.5) @ full(inverse, 1.0)
-    return np.stack([product[:, 0, 0], 0.5 * (product[:, 0, 1] + product[:, 1, 0]), product[:, 1, 1]], axis=1)
-
-
-def _local_reach(z: FloatArray, dz: FloatArray) -> float:
-    """Return the longest step at which all quadratics z + t dz are ≥ 0: by the least eigenvalue of Z⁻¹dZ."""
-    det = determinant(z)
-    if not np.all(det > 0):
-        return 0.0
-    trace = (z[:, 2] * dz[:, 0] - 0.5 * z[:, 1] * dz[:, 1] + z[:, 0] * dz[:, 2]) / det
-    least = float(np.min(0.5 * trace - np.sqrt(np.maximum(0.25 * trace**2 - determinant(dz) / det, 0.0)), initial=0.0))
-    return -1.0 / least if least < 0 else np.inf
-
-
 def _reach(matrix: FloatArray, change: FloatArray, longest: float) -> float:
     """Return the first of some falling steps, at most 1/`INSIDE`, at which matrix + t change is definite."""
     t = min(longest, 1.0 / INSIDE)
@@ -413,19 +385,6 @@ def _reach(matrix: FloatArray, change: FloatArray, longest: float) -> float:
             return t
         t *= SHORTER
     return 0.0
-
-
-def central(lift: LiftArrays, y: FloatArray) -> Iterate:
-    """Return a first iterate: labels and weights uncorrelated, each loss spread over its pieces as on a central path.
-    """
-    pieces, N = lift.pieces, lift.above
-    dual = Dual(y, *pieces.start(*lift.arguments(y), 0.1 / max(len(pieces.first), 1)))
-    weights = lift.order - N
-    x, sigmas = pieces.centred(lift.matrices(dual).z, dual.sigma)
-    primal = Matrices(
-        np.diag(np.repeat([0.5, 0.5 / max(weights, 1)], [N, weights])), x,
-        np.append(sigmas[pieces.slack], np.maximum(0.5 * np.abs(lift.gain[lift.signed]), 0.1)))
-    return Iterate(lift, dual, primal, np.zeros(len(lift.costs)))
 
 
 def moved(start: Iterate, lift: LiftArrays) -> Iterate:
@@ -484,20 +443,6 @@ def moved(start: Iterate, lift: LiftArrays) -> Iterate:
         return Iterate(lift, dual._replace(y=y), Matrices(X, z, x_signed), start.scalars)
     dual, z, x_signed = carried(lift, old.pieces, dual._replace(y=y), z, x_signed, lift.pieces.same(old.pieces), mu)
     return Iterate(lift, dual, Matrices(X, z, x_signed), start.scalars)
-
-
-def carried(lift: LiftArrays, old: Pieces, dual: Dual, x: FloatArray, x_signed: FloatArray, same: BoolArray, mu: float
-            ) -> tuple[Dual, FloatArray, FloatArray]:
-    """Return a dual point, x of z and of what is ≥ 0 of a lift with other pieces: rows that are not the same begin on
-    the central path."""
-    pieces, many = lift.pieces, int(old.slack.sum())
-    delta, sigma = pieces.start(*lift.arguments(dual.y), mu)
-    new, before = same[pieces.row], np.zeros(len(old.slack))
-    sigma[new], delta = dual.sigma[same[old.row]], np.where(same, dual.delta, delta)
-    dual, before[old.slack] = Dual(dual.y, delta, sigma), x_signed[:many]
-    fresh, sigmas = pieces.centred(lift.matrices(dual).z, sigma)
-    fresh[new], sigmas[new] = x[same[old.row]], before[same[old.row]]
-    return dual, fresh, np.append(sigmas[pieces.slack], x_signed[many:])
 
 
 def solve_interior(form: LiftForm, budget: Budget, reached: Reached | None = None) -> RawSolution:

@@ -195,6 +195,25 @@ def determinant(z: FloatArray) -> FloatArray:
     return np.asarray(z[:, 0] * z[:, 2] - z[:, 1]**2 / 4)
 
 
+def symmetric_product(x: FloatArray, z: FloatArray, inverse: FloatArray) -> FloatArray:
+    """Return the symmetric parts of the products of 2 × 2 matrices X Z Z₀⁻¹."""
+    def full(v: FloatArray, half: float) -> FloatArray:
+        return np.stack([v[:, 0], half * v[:, 1], half * v[:, 1], v[:, 2]], axis=1).reshape(-1, 2, 2)
+
+    product = full(x, 1.0) @ full(z, 0.5) @ full(inverse, 1.0)
+    return np.stack([product[:, 0, 0], 0.5 * (product[:, 0, 1] + product[:, 1, 0]), product[:, 1, 1]], axis=1)
+
+
+def local_reach(z: FloatArray, dz: FloatArray) -> float:
+    """Return the longest step at which all quadratics z + t dz are ≥ 0: by the least eigenvalue of Z⁻¹dZ."""
+    det = determinant(z)
+    if not np.all(det > 0):
+        return 0.0
+    trace = (z[:, 2] * dz[:, 0] - 0.5 * z[:, 1] * dz[:, 1] + z[:, 0] * dz[:, 2]) / det
+    least = float(np.min(0.5 * trace - np.sqrt(np.maximum(0.25 * trace**2 - determinant(dz) / det, 0.0)), initial=0.0))
+    return -1.0 / least if least < 0 else np.inf
+
+
 def quadratics(loss: ConvexFunction, reach: float) -> FloatArray:
     """Return rows (from, to, a₂, a₁, a₀, error), the pieces of a loss, or of a piecewise quadratic function near it.
 
