@@ -16,6 +16,7 @@ from margindsl.program.lift_certificate import repair_lift
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.relaxations.lift import lift, violated_products, violated_triangles
 from margindsl_solvers.conic import Clarabel
+from margindsl_solvers.engines.lift import interior
 from margindsl_solvers.engines.lift.pieces import Pieces
 from margindsl_solvers.interior import Interior
 
@@ -102,6 +103,20 @@ def test_bounds_of_models_are_those_of_a_conic_solver_and_below_the_optimum(loss
     form = lift(problem.program())
     equals_clarabel(form)
     assert is_below_the_optimum(problem, bound_of(form))
+
+
+@pytest.mark.parametrize("rules", [lambda y, f: [], lambda y, f: [y[[0, 1, 2]] == [1, -1, -1]],
+                                   lambda y, f: [y[0] == 1, abs(md.sum(f[:4])) <= 1, md.sum(f[:9]) == 0]])
+@pytest.mark.parametrize("loss", ["hinge", "odm"])
+def test_both_matrices_of_newton_systems_lead_to_one_bound(loss, rules, monkeypatch):
+    X = np.random.default_rng(3).normal(size=(30, 2)) + 1.0 * (np.arange(30) < 12)[:, None]
+    y, f = md.Labels(30), md.Hyperplane(X)
+    form = lift(md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(LOSSES[loss](y * f))), rules(y, f)).program())
+    bounds = []
+    for fine in (0.0, np.inf):  # by the entries of S, by all multipliers
+        monkeypatch.setattr(interior, "FINE", fine)
+        bounds.append(bound_of(form, tol=1e-4))
+    assert bounds[0] == pytest.approx(bounds[1], rel=1e-6) and bounds[0] > 0
 
 
 @pytest.mark.parametrize("options", [{"bias": "penalised"}, {"kernel": md.RBF(1.5)}, {"kernel": md.Polynomial(2, 1.0)}])
