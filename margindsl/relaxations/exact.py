@@ -38,7 +38,6 @@ FEW = 20  # columns up to which nodes of weights alone are the faster way
 CUTS = 3  # a component that nodes keep
 MULTIPLIERS = 2000  # of a lift that nodes are bounded by
 ROOT_SHARE, LIFT_SHARE = 0.3, 0.2  # of the time: for its cuts; for the lift where a tree of weights stays open
-LITTLE = 0.1  # relative gap of the first node below which cuts are tried beside decision values
 FINEST = 1e-7  # relative gap below which node bounds drown in rounding
 UNSQUARED = "lifts of nodes have a squared norm"
 EXACT_COMPONENTS = 12  # free components of two clusters up to which "auto" enumerates
@@ -187,27 +186,12 @@ class Exact(Relaxation):
     @staticmethod
     def _root(run: Run, state: State | None
               ) -> tuple[NodeBounds, Certificate | None, RawSolution | None, list[IntArray]]:
-        """Return nodes with the cuts of the first one, what it proves, where nodes begin, and its labels rounded.
-
-        Where little is left without cuts, and cuts leave less than half of that, nodes have them.
-        """
-        apart, whole = of_tree(run.program), lift(run.program, whole=True)
+        """Return nodes with the cuts of the first one, what it proves, where nodes begin, and its labels rounded."""
+        form = of_tree(run.program)
         if state is not None:
             cuts = Cuts(*(state[f"cuts {f.name}"] for f in fields(Cuts)))
-            form = whole if len(state["rest"][0]) == len(JointNodes(run.program, whole).zero[1]) else apart
             tree = JointNodes(run.program, replace(form, cuts=cuts), known=run.known, outer=state["outer"])
             return tree, None, None, []
-        first = Exact._first(run, apart)
-        if run.best is None or first[1] is None or not apart.absorbed.any() or whole.multipliers > MULTIPLIERS or not (
-                run.budget.tol < (gap := run.best.value - first[1].bound) / max(abs(run.best.value), 1e-300) < LITTLE):
-            return first
-        other = Exact._first(run, whole)
-        return other if other[1] is not None and run.best.value - other[1].bound < 0.5 * gap else first
-
-    @staticmethod
-    def _first(run: Run, form: LiftForm
-               ) -> tuple[NodeBounds, Certificate | None, RawSolution | None, list[IntArray]]:
-        """Return what is known of the first node of one lift."""
         tree = JointNodes(run.program, form, known=run.known)
         tree = replace(tree, outer=outer_duals(tree))
         inner = decided_duals(run, tree, root := np.asarray(run.program.labels.pinned))
