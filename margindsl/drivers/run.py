@@ -158,9 +158,7 @@ class Run:
 
     def apart(self) -> Run:
         """Return another run of the same program that leaves the best labels and the history of this one alone."""
-        other = Run(self.program, self.solver, self.fixed_solver, self.budget, self.rng, sessions=self._compiled)
-        other.exhausted = self.exhausted
-        return other
+        return Run(self.program, self.solver, self.fixed_solver, self.budget, self.rng, sessions=self._compiled)
 
     def coded(self) -> Run:
         """Return a run of the program of coded margins that bounds this one, or this run where there is no other."""

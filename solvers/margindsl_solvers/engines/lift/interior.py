@@ -232,7 +232,7 @@ class InteriorRun(Course[Bracket]):
                     _reach(X, primal_change.S, min(local_reach(x * FULL, primal_change.z * FULL),
                                                    ray(x_signed, primal_change.signed))))
 
-        # 5. predictor: how far towards zero gap, and what it misses to second order
+        # 4. predictor: how far towards zero gap, and what it misses to second order
         centring = 0.0
         _, change, turn, _ = direction(Matrices(np.zeros_like(X), np.zeros_like(x), np.zeros_like(x_signed)), 1)
         t, s = (min(1.0, length) for length in lengths(change, turn))
@@ -241,7 +241,7 @@ class InteriorRun(Course[Bracket]):
         centring = min(0.8, max(1e-3, (after / gap) ** power))
         XS = turn.S @ change.S @ S_inverse
 
-        # 6. corrector, and the step
+        # 5. corrector, and the step
         dual_turn, change, turn, scalars = direction(Matrices(
             centring * mu * S_inverse - 0.5 * (XS + XS.T),
             centring * mu * z_inverse - symmetric_product(turn.z, change.z, z_inverse),
