@@ -152,7 +152,7 @@ class Run:
         self.rule: StoppingRule | None = None  # while labels are improved for as long as that pays
         self._compiled = {} if sessions is None else sessions
         self._own: dict[Hashable, Guarded] = {}
-        self.exhausted: set[Hashable] = set()  # where a local search has ended: descents that come by end there too
+        self.exhausted: set[int] = set()  # where a local search has ended: descents that come by end there too
         self._known: dict[bytes, _Known] = {}
         self._apart: dict[Any, Any] = {}  # features without columns of pairs
 
