@@ -37,7 +37,7 @@ HOPEFUL = 0.2  # a rounded labelling is fitted when its value is within this sha
 STAGE = "branch and bound"
 EVERY = 10  # nodes between two lines of the history, and that a part of the tree grows by
 PARTS = 2  # a job and round
-SEARCHED = {JointNodes: 10, LiftedNodes: 1000, PartialNodes: 1000}  # nodes before a search, 4 times as many each time
+SEARCHED = {JointNodes: 40, LiftedNodes: 100, PartialNodes: 1000}  # nodes before a search, 4 times as many each time
 
 
 @dataclass(order=True)

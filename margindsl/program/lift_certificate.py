@@ -55,14 +55,15 @@ def repaired_point(form: LiftForm, answer: Any) -> tuple[LiftPoint, float]:
     for point in (starts := admissible(form, answer)):
         if form.free_bias and not point.eta.any():
             point = replace(point, eta=_holding(form, point))
-        least = np.inf if searched else form.value(point)
-        for fixed in while_time(_repairs(form, point, answer.get("V"), searched)):
+        least, needless = np.inf if searched else form.value(point), False
+        for number, fixed in enumerate(while_time(_repairs(form, point, answer.get("V"), searched))):
             value = form.value(fixed)
             if best is None or value > bound:
                 best, bound = fixed, value
-            if np.any(point.q) and bound >= least - SLACK * abs(least):  # which needed no repair, and squares no scale
+            needless = bound >= least - SLACK * abs(least)
+            if needless and (number or np.any(point.q)):  # squares have no scale that may win something
                 break
-        if np.isfinite(bound) and bound >= form.value(starts[-1]):
+        if np.isfinite(bound) and (needless or bound >= form.value(starts[-1])):
             break
     if best is not None and searched and np.isfinite(bound):
         best = _stretched(form, best, bound)

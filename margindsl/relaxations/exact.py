@@ -62,7 +62,7 @@ class Exact(Relaxation):
     tol : float or None
         Relative gap branch and bound certifies; None takes the solve's tolerance, but at least 1e-7.
     starts : int
-        Local searches that find the incumbent first; larger ones follow while the tree stays open. None of them with 0.
+        Local searches that find the incumbent; larger ones follow while the tree stays open. None of them with 0.
     nodes : {"auto", "weights", "joint", "decided"}
         What bounds a node of branch and bound. "weights" is the lift [[1, wᵀ], [w, P]] ⪰ 0 with the labels of open
         points absorbed (`BranchNodeForm`), hundreds of nodes a second where features have few columns. "joint" is the
@@ -163,13 +163,21 @@ class Exact(Relaxation):
     def _branch(self, run: Run) -> Outcome:
         program, (nodes, _) = run.program, self._nodes(run.program)
         apart, state = self._apart(run) if nodes == "decided" else run, run.resume(STAGE)
+        # labels say where better ones are if some are known; else the search waits for a bound, which may close first
+        early = nodes == "decided" or not program.labels.free.all()
+
+        def improve(candidates: list[IntArray], bound: float, is_relaxed: bool = True) -> None:
+            if self.starts and candidates:
+                with run.stage("incumbent"), apart.share(0.3):
+                    polish(apart, candidates, "auto", bound=bound, is_relaxed=is_relaxed)
+
         try:
             if state is None and self.starts:
-                with run.stage("incumbent"), apart.share(0.3):
-                    least = run.program.losses.least_value()
-                    polish(apart, starting_labels(apart, self.starts), "auto", bound=least, is_relaxed=False)
+                improve(starting_labels(apart, self.starts), program.losses.least_value() if early else -np.inf, False)
             tree, whole, start, rounded = self._root(run, state) if nodes == "joint" else (
                 (LiftedNodes if nodes == "weights" else PartialNodes)(program), None, None, [])
+            if whole is not None and not early:
+                improve(rounded, whole.bound)
             late = nodes == "weights" and program.kind.absorbs_labels
             if nodes != "joint" and not late and not self._enumerates(program):
                 whole = SDP().beside(run)
@@ -177,6 +185,8 @@ class Exact(Relaxation):
                 proof, status, words = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol,
                                                  tree, start, self.n_jobs).go(rounded if self.starts else None)
             if late and status is not Status.OPTIMAL:
+                if apart.best is not None and not early:
+                    improve([apart.best.labels], proof.bound)
                 whole = SDP().beside(run, 1.0, better=True)
         finally:  # also where the solver fails on the way
             run.best, run.fits = apart.best, apart.fits
