@@ -505,26 +505,28 @@ class Proof(SimpleNamespace):
             abs(low) + abs(prices).sum(1) + abs(charges).sum())
 
     def parts(self) -> Any:
-        """Yield shares s of the norm and the problems of groups of points alone: value >= sum s (norm + losses / s).
-
-        Every group has weights of its own, and what joins it to others is left out.
-        """
+        """Yield shares s of the norm and the problems of groups of points alone: value >= sum s (norm + losses / s)."""
+        # every group has weights of its own, and what joins it to others is left out
         need(not len(self.costs) and math.fsum(self.shares) <= 1, "groups share scalars, or more than the norm")
         own: Any = {number: {} for number in range(-1, len(self.shares))}
         for name, x in self.arrays.items():
             own[int(name.partition(":")[2] or -1)][name.partition(":")[0]] = x
+        rows, x, y = (self.owner[index] for index in (self.points, self.must, self.cannot))
+        owners = {"n": self.owner, "m": rows, "f": rows[self.cell], "g": rows[self.log_at],
+                  "i": self.owner[self.known_index], "a": self.owner[self.barred_index],
+                  "x": np.where(np.ptp(x, axis=1), -1, x[:, 0]), "y": np.where(np.ptp(y, axis=1), -1, y[:, 0])}
+        kept, index = dict.fromkeys("jhl", [np.zeros(0, dtype=int)] * len(own)), dict[str, Any]()
+        for mark, owner in owners.items():
+            order = np.argsort(owner, kind="stable")  # once for all: at millions of points a pass a group takes hours
+            starts = np.searchsorted(owner[order], np.arange(len(self.shares)))
+            kept[mark], index[mark] = np.split(order, starts)[1:], np.argsort(order) - starts[owner]
         for number, share in enumerate(self.shares):
-            at = self.owner == number
-            rows, n, x, y = at[self.points], int(np.count_nonzero(at)), at[self.must], at[self.cannot]
-            kept = {"j": [], "h": [], "l": [], "n": at, "m": rows, "f": rows[self.cell], "g": rows[self.log_at],
-                    "x": x.all(axis=1), "y": y.all(axis=1), "i": at[self.known_index], "a": at[self.barred_index]}
-            index, found = {"n": np.cumsum(at) - 1, "m": np.cumsum(rows) - 1}, dict[str, Any]()
-            for mark, name in [(mark, name) for mark, names in SHAPES.items() for name in names.split()]:
-                if name in vars(self):
-                    x, end = vars(self)[name], WHOLE.get(name, (0, 0))[1]
-                    for axis, letter in enumerate(mark.strip("+*")):
-                        x = np.compress(kept[letter], x, axis) if letter in kept else x
-                    found[name] = index[end][x] if end in index else x
+            n, found = len(kept["n"][number]), dict[str, Any]()
+            for mark, name in [(m, x) for m, names in SHAPES.items() for x in names.split() if x in vars(self)]:
+                x, end = vars(self)[name], WHOLE.get(name, (0, 0))[1]
+                for axis, letter in enumerate(mark.strip("+*")):
+                    x = np.take(x, kept[letter][number], axis) if letter in kept else x
+                found[name] = index[end][x] if end in index else x
             found |= {name: found[name] / share for name in ("A", "B", "C", "log_c")}
             found |= {"at_least": 0 * self.at_least, "at_most": 0 * self.at_most + n}
             part = Proof(self.header | {"n": n, "held": -1, "constant": 0.0, "value": math.inf, "bound": -math.inf,
