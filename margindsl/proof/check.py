@@ -517,7 +517,7 @@ class Proof(SimpleNamespace):
                   "x": np.where(np.ptp(x, axis=1), -1, x[:, 0]), "y": np.where(np.ptp(y, axis=1), -1, y[:, 0])}
         kept, index = dict.fromkeys("jhl", [np.zeros(0, dtype=int)] * len(own)), dict[str, Any]()
         for mark, owner in owners.items():
-            order = np.argsort(owner, kind="stable")  # once for all: at millions of points a pass a group takes hours
+            order = np.argsort(owner, kind="stable")  # once for all: a pass for every group takes most of an hour
             starts = np.searchsorted(owner[order], np.arange(len(self.shares)))
             kept[mark], index[mark] = np.split(order, starts)[1:], np.argsort(order) - starts[owner]
         for number, share in enumerate(self.shares):
