@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from margindsl.typing import FloatArray
 
 STEPS = 80
-ROUNDED, ASTRAY = 1e-12, 5  # errors that may be rounding, and steps that do not halve these: nothing else is left
+ROUNDED, ASTRAY = 1e-12, 5  # errors that may be rounding; steps that do not halve them, as none can or as they cycle
 SHORT = 0.1  # share of a step below which it is replaced by a centring one
 BACK = 0.995  # share of the way to the boundary a step may go
 
@@ -71,11 +71,11 @@ def minimise(Q: FloatArray, c: FloatArray, E: FloatArray, e: FloatArray,
         dz, ds, _ = newton(-z * s)
         reach = min(1.0, _reach(z, dz), _reach(s, ds))
         ahead, mu = max(0.0, float((z + reach * dz) @ (s + reach * ds)) / len(z)), complement / len(z)
-        # The second-order term holds for a whole step; weighted by the length it cannot make the iteration cycle.
+        # The second-order term holds for a whole step; weighted by the length it cycles less.
         dz, ds, dy = newton((ahead / mu) ** 3 * mu - z * s - reach**2 * dz * ds)
         reach = _length(z, s, dz, ds)
-        if reach < SHORT:
-            # Off the central path a corrected step jams at the boundary: go back to the path first.
+        if reach < SHORT or astray >= ASTRAY:
+            # Off the central path a corrected step jams at the boundary, or cycles: go back to the path first.
             dz, ds, dy = newton(0.5 * complement / len(z) - z * s)
             reach = _length(z, s, dz, ds)
         if not (reach > 1e-10 and np.all(np.isfinite(dz)) and np.all(np.isfinite(ds))):
