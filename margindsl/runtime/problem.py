@@ -14,6 +14,7 @@ import numpy as np
 from margindsl.contract import Refusal, Solver
 from margindsl.drivers.guard import Guarded, offer_of
 from margindsl.errors import DeclarationError, RefusalError, TimeLimitError
+from margindsl.features.points import is_lazy
 from margindsl.host.clock import Cancelled
 from margindsl.host.parallel import share_out
 from margindsl.host.progress import task
@@ -217,7 +218,8 @@ class Problem(Formulation):
         with chosen.watched() as watch:
             draft = Draft(self)
             try:
-                with watch.budget.limit(COMPILED):
+                streamed = any(is_lazy(one.X) for one in self.hyperplanes)  # passes to the first answer, however long
+                with watch.budget.limit(np.inf if streamed else COMPILED):
                     compiled = self._compile(relaxation, solver, draft)
             except Cancelled:
                 if draft.declaration is None or draft.labels is None:
