@@ -174,6 +174,11 @@ class LiftArrays:
         return order, csr_array((np.zeros(len(order)), columns[order], ends), shape=(many, many))
 
     @cached_property
+    def _rows(self) -> csr_array:
+        """Return the extras as rows: cuts have a few entries each."""
+        return csr_array(self.extras.T)
+
+    @cached_property
     def partner(self) -> IntArray:
         """Return (Y,) the q of the rows of u, the u of those of q, each where there is one, and itself of others."""
         out = np.arange(len(self.scale))
@@ -187,18 +192,18 @@ class LiftArrays:
     def gram(self, X: FloatArray) -> FloatArray:
         """Return VᵀXV of a symmetric X."""
         N = self.above
-        XV = np.hstack([self._of_labels(X[:N]).T, X @ self.extras, X[:, N:] @ self.features.T])
-        return np.vstack([self._of_labels(XV[:N]), self.extras.T @ XV, self.features @ XV[N:]])
+        XV = np.hstack([self._of_labels(X[:N]).T, (self._rows @ X).T, X[:, N:] @ self.features.T])
+        return np.vstack([self._of_labels(XV[:N]), self._rows @ XV, self.features @ XV[N:]])
 
     def inner(self, X: FloatArray) -> FloatArray:
         """Return (Y,) the products ⟨A_s, X⟩ with a symmetric X."""
         N, XF = self.above, X[:, self.above:] @ self.features.T
         labels = np.diag(X)[:N] if self.labels is None else np.einsum("ac,ac->c", self.labels, X[:N, :N] @ self.labels)
-        squares = np.concatenate([labels, np.einsum("ae,ae->e", self.extras, X @ self.extras),
+        squares = np.concatenate([labels, np.einsum("ae,ea->e", self.extras, self._rows @ X),
                                   np.einsum("ir,ri->i", self.features, XF[N:])])
         i, j = self.pair
-        products = np.append(squares[self.single], self._of_labels(XF[:N])[i, j - len(squares) + len(self.features)])
-        return self.scale * np.pad(products, (0, len(self.scale) - len(products)))
+        products = squares[self.single], self._of_labels(XF[:N])[i, j - len(squares) + len(self.features)]
+        return self.scale * np.concatenate([*products, np.zeros(len(self.scale) - len(self.single) - len(i))])
 
     def change(self, dual: Dual) -> Matrices:
         """Return the linear part of S, z and what is ≥ 0."""
@@ -228,7 +233,7 @@ class LiftArrays:
         values, (order, C) = self.scale * y, self._pattern
         C.data = np.concatenate([values[:ns], *2 * [0.5 * values[ns:nz]]])[order]
         CV = C @ self.vectors.T
-        S = self.extras @ CV[N:N + e]
+        S = self._rows.T @ CV[N:N + e]
         S[:self.above] += CV[:N] if self.labels is None else self.labels @ CV[:N]
         S[self.above:] += self.features.T @ CV[N + e:]
         return S

@@ -207,7 +207,6 @@ class InteriorRun(Course[Bracket]):
             """
             total = Dual(np.zeros(len(y)), np.zeros(len(dual.delta)), np.zeros(len(sigma)))
             scalars, least, found = np.zeros(len(E)), np.inf, None
-            change, point = lift.change(total), to
             missing = lift.residual(to)
             for _ in range(refined):
                 step, price = newton(missing._replace(y=missing.y - E.T @ scalars), lift.misses(y) - E @ total.y)
@@ -277,12 +276,9 @@ def _plus(a: Matrices, b: Matrices, t: float) -> Matrices:
     return Matrices(*(left + t * right for left, right in zip(a, b)))
 
 
-def _block(G: FloatArray, rows: IntArray, columns: IntArray) -> FloatArray:
-    """Return a block, without a copy where indices follow one another: where points are their own components."""
-    return G[_span(rows)][:, _span(columns)]
-
-
 def _span(index: IntArray) -> IntArray | slice:
+    """Return a slice where indices follow one another, so that blocks are no copies: points are their own components.
+    """
     run = len(index) > 0 and index[-1] - index[0] == len(index) - 1 and bool(np.all(np.diff(index) == 1))
     return slice(int(index[0]), int(index[0]) + len(index)) if run else index
 
@@ -293,16 +289,16 @@ def _by_multipliers(lift: LiftArrays, X: FloatArray, S_inverse: FloatArray, own:
     the diagonal, and between the u and q of a row.
     """
     ns, nz = len(lift.single), len(lift.single) + len(lift.pair[0])
-    Gx, Gs, (one, i, j) = lift.gram(X), lift.gram(S_inverse), (lift.single, *lift.pair)
+    Gx, Gs, (one, i, j) = lift.gram(X), lift.gram(S_inverse), map(_span, (lift.single, *lift.pair))
     H = np.zeros((len(own), len(own)))
-    np.multiply(_block(Gx, one, one), _block(Gs, one, one), out=H[:ns, :ns])
-    mixed = _block(Gx, one, i) * _block(Gs, one, j)
-    mixed += _block(Gx, one, j) * _block(Gs, one, i)
+    np.multiply(Gx[one][:, one], Gs[one][:, one], out=H[:ns, :ns])
+    mixed = Gx[one][:, i] * Gs[one][:, j]
+    mixed += Gx[one][:, j] * Gs[one][:, i]
     H[:ns, ns:nz], H[ns:nz, :ns] = 0.5 * mixed, 0.5 * mixed.T
-    pairs = _block(Gx, i, j).T * _block(Gs, i, j)
+    pairs = Gx[i][:, j].T * Gs[i][:, j]
     pairs += pairs.T
-    pairs += _block(Gx, j, j) * _block(Gs, i, i)
-    pairs += _block(Gx, i, i) * _block(Gs, j, j)
+    pairs += Gx[j][:, j] * Gs[i][:, i]
+    pairs += Gx[i][:, i] * Gs[j][:, j]
     np.multiply(pairs, 0.25, out=H[ns:nz, ns:nz])
     H *= lift.scale[:, None]
     H *= lift.scale

@@ -17,7 +17,7 @@ from margindsl_solvers.engines.hull import Bend, MomentHull, SoftKinks
 LARGEST_ORDER = 60  # features; the Newton system has r(r+3)/2 unknowns
 STEPS = 60  # most Newton steps a node
 SHRINK = 0.1  # factor of the barrier weight between stages
-COLD, WARM = 0.1, 0.03  # first barrier weights, shares of the value over the order of the barrier
+FIRST = 0.1  # barrier weight, share of the value over the order of the barrier: least steps of .03 to .2 on heart
 LEAST = 1e-150  # of squares, whose roots are divided by
 BLEND = 0.1  # how far a warm start is drawn to the middle of the cone
 CLOSED = 0.15  # share of the distance to the target at which a node that misses it is accurate enough
@@ -125,7 +125,7 @@ class NodeRun:
             self.Y = (1.0 - BLEND) * start + BLEND * self.Y
         first, final = self._merit(self.Y, 1e-12)[1], 0.5 * form.accuracy / self.order
         value = 1.0 if first is None else abs(first.value)
-        tau = max(final, (COLD if start is None else WARM) * value / self.order)
+        tau = max(final, FIRST * value / self.order)
 
         # 2. Newton steps at one barrier weight after the other
         while True:
