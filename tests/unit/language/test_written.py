@@ -75,8 +75,8 @@ def test_decision_values_are_constrained_point_by_point():
 
 
 def test_thousands_of_losses_are_summed():
-    total = sum(md.hinge(g[i % N]) for i in range(3_000))
-    assert isinstance(total.text(), str) and len(list(total.walk())) > 3_000
+    total = sum(md.hinge(g[i % N]) for i in range(1_500))
+    assert isinstance(total.text(), str) and len(list(total.walk())) > 1_500
     total = sum(md.hinge(g[i % N]) for i in range(1200))
     assert problem(total).solve("exact").value == pytest.approx(problem(200 * md.sum(md.hinge(g))).solve("exact").value)
     shared = md.hinge(g[0]) + md.hinge(g[1])

@@ -60,7 +60,7 @@ def test_the_box_of_the_duals_is_the_slope_at_margin_minus_one():
 
 
 def test_sampled_labellings_converge():
-    X, _ = digits(3, 8, 60)
+    X, _ = digits(3, 8, 30)
     solution = md.recipes.odmc(X).solve(random_state=0)
     exact = md.recipes.odmc(X).solve(solver="mirror-prox", random_state=0)
     assert solution.status == "converged" and solution.estimate == pytest.approx(exact.estimate, rel=2e-2)

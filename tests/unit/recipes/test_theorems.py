@@ -105,7 +105,7 @@ def test_the_constants_of_odmc_bound_value_and_slope():
 
 def test_odmc_keeps_the_bound_of_its_theorem_1():
     program, box, printed, order = saddle(supervised=False)
-    m, horizon, L1, L2 = program.n, 2000, box.bound_of_value, box.bound_of_slope
+    m, horizon, L1, L2 = program.n, 500, box.bound_of_value, box.bound_of_slope
     steps, entropy = descent_steps(box, horizon), math.log(LABELLINGS)
     assert steps.a == pytest.approx(LABELLINGS * L1 / math.sqrt(entropy))
     assert steps.b == pytest.approx(math.sqrt(2) * L2 / (math.sqrt(m) * box.tau))
@@ -129,7 +129,7 @@ def test_the_mean_gap_keeps_the_bound_and_falls_with_the_horizon(supervised, ste
     exact = md.Solver("mirror-prox").open(loose.model.form).solve(loose.model.form, Budget(tol=1e-8))
     box = BoxModel(loose.model, tau=1.05 * float(np.abs(exact["u"]).max()))
     means = []
-    for horizon in (400, 2000):
+    for horizon in (200, 1000):
         steps, gaps = steps_of(box, horizon), []
         for seed in range(2):
             mu, u = average(box, steps, horizon, seed, extra)
