@@ -218,7 +218,7 @@ class Problem(Formulation):
         with chosen.watched() as watch:
             draft = Draft(self)
             try:
-                streamed = any(is_lazy(one.X) for one in self.hyperplanes)  # passes to the first answer, however long
+                streamed = any(is_lazy(one.X) for one in self.hyperplanes)  # whose passes go on to a first answer
                 with watch.budget.limit(np.inf if streamed else COMPILED):
                     compiled = self._compile(relaxation, solver, draft)
             except Cancelled:

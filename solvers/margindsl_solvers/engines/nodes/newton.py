@@ -17,7 +17,7 @@ from margindsl_solvers.engines.hull import Bend, MomentHull, SoftKinks
 LARGEST_ORDER = 60  # features; the Newton system has r(r+3)/2 unknowns
 STEPS = 60  # most Newton steps a node
 SHRINK = 0.1  # factor of the barrier weight between stages
-FIRST = 0.1  # barrier weight, share of the value over the order of the barrier: least steps of .03 to .2 on heart
+FIRST = 0.1  # barrier weight, share of the value over the order of the barrier: of .03 to .2 the fewest steps on heart
 LEAST = 1e-150  # of squares, whose roots are divided by
 BLEND = 0.1  # how far a warm start is drawn to the middle of the cone
 CLOSED = 0.15  # share of the distance to the target at which a node that misses it is accurate enough
