@@ -22,9 +22,8 @@ from margindsl.host.parallel import count_jobs, share_out
 from margindsl.host.threads import small_work_threads
 from margindsl.labelset.forcing import Path
 from margindsl.program.certificates import Certificate
-from margindsl.program.intervals import balls
 from margindsl.program.losses import Losses
-from margindsl.program.nodes import JointNodes, LiftedNodes, NodeBounds, PartialNodes
+from margindsl.program.nodes import JointNodes, LiftedNodes, NodeBounds, PartialNodes, balls
 from margindsl.typing import FloatArray, IntArray
 
 NODE_SHARE = 0.1  # accuracy of a node, as a share of the gap asked for

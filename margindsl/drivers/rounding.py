@@ -15,7 +15,6 @@ from margindsl.features import FeatureOperator
 from margindsl.host.clock import while_time
 from margindsl.program.losses import Losses
 from margindsl.program.passes import Answer
-from margindsl.program.sampling import restrict
 from margindsl.typing import FloatArray, IntArray
 
 SAMPLED_ENTRIES = 4_000_000  # entries of sampled directions held at once
@@ -120,7 +119,7 @@ def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
     features, losses = program.features, program.losses
     if program.n > SCREENED:
         index = np.sort(run.rng.choice(program.n, SCREENED, replace=False))
-        features, losses = features.take(index), restrict(losses, index)
+        features, losses = features.take(index), losses.restricted(index)
         seen = [candidate[index] for candidate in candidates]
     else:
         seen = candidates

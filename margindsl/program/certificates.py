@@ -60,7 +60,7 @@ class Certificate:
 
     UNITS: ClassVar[dict[str, tuple[int, int]]] = {
         "u": (1, -2), "tau": (1, -2), "q": (0, -2), "eta": (0, -2), "d": (2, -2), "kappa": (2, -2), "theta": (2, -2),
-        "inner": (1, -2), "outer": (1, -2), "known": (0, -2)}
+        "inner": (1, -2), "outer": (1, -2), "known": (0, -2), "v": (1, -2), "e": (2, -2)}
 
     def rescaled(self, decision: float, features: float, ridge: float = 1.0) -> Certificate:
         """Return the dual point of the program with features times s, decision values times t, all times κ.

@@ -139,6 +139,8 @@ class LiftPoint:
         Of the cuts.
     eta : (L,) float array, ≥ 0
         Of the lifted decision bounds.
+    v, e : (m,) float arrays, or none
+        Of the arguments where the label is that of the reference, less where it is not, and of these labels.
     """
 
     u: FloatArray
@@ -147,6 +149,8 @@ class LiftPoint:
     kappa: FloatArray
     gamma: FloatArray
     eta: FloatArray
+    v: FloatArray = field(default_factory=lambda: np.zeros(0))
+    e: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +170,9 @@ class LiftForm(Form):
     free bias. Any (u, q, d, κ, γ, η) with the inequality bounds every labelling: the rest is ½(z, w)ᵀS(z, w) ≥ 0.
     With a domain first moments of points without a component tell f from −f: e_C stands for the reference, t for 1, and
     D is the lesser of those of both labels.
+
+    Conditional on the label s = z₀y of a point against the reference a loss is D = min over s of D_s(u + sv, q) + se,
+    beside −Σ a v e₀φᵀ in H and −Σ e t(e_C e₀ᵀ + e₀ e_Cᵀ) in S: its convex hull over both labels, with first moments.
 
     A loss by label, of the argument a(y f + σf) + d, is cρ(d) where y ≠ σ: D is min(D + 2θ, cρ(d)) beside −θbbᵀ, b =
     t e_C(i) + σe₀, for every θ ≥ 0, which stands in the place of q. What sees no label, σu, joins the row of e₀.
@@ -189,8 +196,10 @@ class LiftForm(Form):
         The number k.
     cuts : Cuts
     domain : (m, 2) float array, optional
-        Ends between which the arguments of losses are looked at, for the label +1 of points without a component: what
-        holds then holds of labellings of a lower value than one that is known.
+        Ends between which the arguments of losses are looked at, for the label +1 of points without a component and of
+        conditional rows: what holds then holds of labellings of a lower value than one that is known.
+    conditional : bool
+        Whether rows of points with a component have v and e.
     blocks : tuple of FeatureOperator
         Features of each block alone, where the norm is the sum of those of blocks, and `features` are of one weighting
         of them. ½(Σt)² is the least of ½Σt²/x over weights x of sum one: a dual point without squares that holds for
@@ -205,6 +214,7 @@ class LiftForm(Form):
     clusters: int = field(default=2, kw_only=True)
     cuts: Cuts = field(default_factory=Cuts.none, kw_only=True)
     domain: FloatArray | None = field(default=None, kw_only=True)
+    conditional: bool = field(default=False, kw_only=True)
     blocks: tuple[FeatureOperator, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
@@ -231,6 +241,7 @@ class LiftForm(Form):
         held = {"kappa": len(self.balance), "eta": len(self.decision)}
         return {"u": Variable((self.losses.rows,)), "q": Variable((self.losses.rows,), needed=False),
                 "d": Variable((self.count,), needed=False), **dict(multipliers(held)), "gamma": cuts,
+                **{name: Variable((self.losses.rows,), needed=False) for name in ("v", "e") if self.conditional},
                 "V": Variable((self.count, None), needed=self.count > 0), "W": Variable((self.order, None))}
 
     def structure(self) -> None:
@@ -258,6 +269,13 @@ class LiftForm(Form):
     def even(self) -> BoolArray:
         """Return (m,) of which rows the losses of both labels are looked at, within a domain."""
         return self.absorbed[self.losses.points] & (self.domain is not None and self.reference is not None)
+
+    @frozen_property
+    def conditioned(self) -> BoolArray:
+        """Return (m,) which rows have a v and an e: open ones, beside a reference, where all losses have pieces."""
+        held = self.conditional and self.reference is not None and self.clusters == 2 and not self.losses.by_rows
+        held = held and all(isinstance(term.loss, PLQ) for term in self.losses.terms)
+        return held & (~self.absorbed & (self.decided == 0))[self.losses.points]
 
     @frozen_property
     def linear(self) -> BoolArray:
@@ -319,17 +337,24 @@ class LiftForm(Form):
         held = len(self.balance) + len(self.decision) + self.cuts.count + self.losses.scalars.count
         return self.count + held + int(self.linear.sum()) + squares + 2 * int(self.turned.sum())
 
-    def least(self, u: FloatArray, q: FloatArray) -> FloatArray:
-        """Return (m,) D_r(u, q), less what rounding may have added; −∞ where a row is unbounded below."""
-        out = np.empty(self.losses.rows)
+    def least(self, u: FloatArray, q: FloatArray, v: FloatArray | None = None, e: FloatArray | None = None
+              ) -> FloatArray:
+        """Return (m,) D_r(u, q), less what rounding may have added; −∞ where a row is unbounded below.
+
+        `v`, `e` (m,): those of conditional rows, zero where there are none.
+        """
+        out, two = np.empty(self.losses.rows), self.even | self.conditioned
+        v, e = (x if x is not None and len(x) else np.zeros_like(out) for x in (v, e))
         for term, part in self.losses.slices():
-            u_, q_ = u[part], np.where(self.turned[part], 0.0, q[part])
-            if isinstance(term.loss, PLQ) and (np.any(q_) or self.domain is not None):
-                ends = None if self.domain is None else self.domain[part]
-                out[part], both = _least_of_pieces(term, u_, q_, ends), self.even[part]
-                if ends is not None and np.any(both):
-                    other = _least_of_pieces(term.taken(np.flatnonzero(both)), -u_[both], q_[both], -ends[both, ::-1])
-                    out[part][both] = np.minimum(out[part][both], other)
+            u_, q_, both = u[part], np.where(self.turned[part], 0.0, q[part]), two[part]
+            if isinstance(term.loss, PLQ) and (np.any(q_) or self.domain is not None or np.any(both)):
+                ends, more = None if self.domain is None else self.domain[part], e[part]
+                out[part] = _least_of_pieces(term, u_ + v[part], q_, ends) + more
+                if np.any(both):
+                    other = np.where(self.even[part], -u_, u_ - v[part])[both]
+                    out[part][both] = np.minimum(out[part][both], _least_of_pieces(
+                        term.taken(np.flatnonzero(both)), other, q_[both], ends if ends is None else -ends[both, ::-1]
+                    ) - more[both]) - rounding(np.abs(more[both]))
                 continue
             bent = ~self.linear[part] & (term.shifts == 0)
             if not np.all(bent):
@@ -392,7 +417,7 @@ class LiftForm(Form):
             return -np.inf
         radii, limits = self.limits
         price = point.d.sum() + point.kappa @ radii - point.gamma @ self.cuts.least + point.eta @ limits
-        return float(np.sum(self.least(point.u, point.q)) - 0.5 * price)
+        return float(np.sum(self.least(point.u, point.q, point.v, point.e)) - 0.5 * price)
 
     def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
         return -np.inf, np.inf  # the dual takes a repair, the primal the hulls

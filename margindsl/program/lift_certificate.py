@@ -78,7 +78,7 @@ def _of_blocks(form: LiftForm, point: LiftPoint) -> LiftPoint:
     """Return (tu, t²cd, t²cκ, t²γ) of the best t and the least c with which the inequality holds for every block."""
     d = np.maximum(point.d, 1e-9 * np.abs(point.d).mean())
     base = np.diag(d) + (form.omega.T * point.kappa) @ form.omega
-    cuts, most = label_part(form, 0.0 * point.kappa, point.gamma, point.q), 0.0
+    cuts, most = label_part(form, replace(point, kappa=0.0 * point.kappa)), 0.0
     for features in form.blocks:
         H = component_rows(replace(form, features=features), point.u)
         most = max(most, float(scipy.linalg.eigh(H @ H.T - cuts, base, eigvals_only=True)[-1]) * (1.0 + SAFETY))
@@ -157,7 +157,11 @@ def admissible(form: LiftForm, answer: Any) -> list[LiftPoint]:
     outside = ~np.isfinite(form.least(u, q)) | np.any(losses.coupling, axis=1) | (q == 0) | form.turned
     first = np.where(outside, inside, u), np.where(outside, safe, q)
     last = inside, np.where(linear, 0.0, safe)
-    return [LiftPoint(*point, *rest) for point in ([first] if not np.any(first[1][linear]) else [first, last])]
+    v, e = (np.where(form.conditioned, given(name, losses.rows), 0.0) if np.any(form.conditioned) else np.zeros(0)
+            for name in ("v", "e"))
+    if len(v):  # each of both labels in the domain
+        v = np.where(np.isfinite(form.least(*first, v, e)), v, 0.0)
+    return [LiftPoint(*first, *rest, v, e), LiftPoint(*last, *rest)][:1 + bool(np.any(first[1][linear]) or np.any(v))]
 
 
 def _holding(form: LiftForm, point: LiftPoint) -> FloatArray:
@@ -200,7 +204,7 @@ def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterat
     for shrinkage in SHRINKAGES if form.count and dense else ():
         keep = 1.0 - shrinkage
         moved = LiftPoint(*(keep * getattr(point, name) if not (whole and name == "u") else point.u
-                            for name in ("u", "q", "d", "kappa", "gamma", "eta")))
+                            for name in ("u", "q", "d", "kappa", "gamma", "eta", "v", "e")))
         root = _whitened(form, moved)
         if root is None:
             continue
@@ -209,7 +213,7 @@ def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterat
             moved = replace(moved, d=d, kappa=kappa)
         check(EIGEN_WORK * form.count**3 / 2)
         G = root @ root.T
-        lowest = eigenvalues(np.diag(moved.d) + label_part(form, moved.kappa, moved.gamma, moved.q) - G)
+        lowest = eigenvalues(np.diag(moved.d) + label_part(form, moved) - G)
         scale = max(float(np.abs(lowest).max()), float(np.abs(moved.d).max(initial=0.0)), float(np.trace(G)), 1e-300)
         short = max(0.0, -float(lowest[0]))
         if np.isfinite(short):
@@ -218,7 +222,7 @@ def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterat
             break
     if form.cuts.count:
         return
-    point = replace(point, q=np.where(form.turned, 0.0, point.q))
+    point = replace(point, q=np.where(form.turned, 0.0, point.q), v=np.zeros(0), e=np.zeros(0))
     if searched and form.count:
         root = _whitened(form, point)
         d, kappa = ascend_cut(form, component_rows(form, point.u) if root is None else root, point.kappa, V=V)
@@ -285,7 +289,7 @@ def falling_labels(form: LiftForm, point: LiftPoint, most: int = 1) -> FloatArra
     root = _whitened(form, point)
     check(EIGEN_WORK * form.count**3)
     found = None if root is None else eigenpairs(
-        np.diag(point.d) + label_part(form, point.kappa, point.gamma, point.q) - root @ root.T)
+        np.diag(point.d) + label_part(form, point) - root @ root.T)
     if found is None:
         return np.zeros((form.count, 0))
     return found[1][:, :most][:, found[0][:most] < -SLACK * np.abs(found[0]).max()]
@@ -379,8 +383,10 @@ def _features(form: LiftForm) -> FeatureOperator:
     return AffineFeatures(form.features, constant=1.0) if form.free_bias else form.features
 
 
-def component_rows(form: LiftForm, u: FloatArray) -> Any:
+def component_rows(form: LiftForm, u: FloatArray, v: FloatArray | None = None) -> Any:
     """Return the rows h_C = Σ_{i∈C} t_i ũ_i φ_i (N, r [+1]), as products alone of wide features, or of many of workers.
+
+    `v` (m,): conditional duals, which are of the reference.
     """
     rows, signs = form.rows
     weights = signs * form.losses.scatter(u)
@@ -390,6 +396,8 @@ def component_rows(form: LiftForm, u: FloatArray) -> Any:
     H = _features(form).component_sums(rows, weights, max(form.count, 1))[: form.count]
     if form.losses.is_turned:  # duals without label are those of the reference
         H[form.reference] += _features(form).adjoint(form.losses.scatter_turned(u))
+    if v is not None and np.any(v):
+        H[form.reference] += _features(form).adjoint(form.losses.scatter(v))
     return H
 
 
@@ -398,20 +406,24 @@ def _row_squares(form: LiftForm, u: FloatArray) -> FloatArray:
     return H.norms if isinstance(H, ComponentRows) else np.einsum("cr,cr->c", H, H)
 
 
-def label_part(form: LiftForm, kappa: FloatArray, gamma: FloatArray, q: FloatArray) -> FloatArray:
-    """Return Σκωωᵀ − Σγbbᵀ, of order N, with the vectors of losses by label among b."""
-    out = (form.omega.T * kappa) @ form.omega
+def label_part(form: LiftForm, point: LiftPoint) -> FloatArray:
+    """Return Σκωωᵀ − Σγbbᵀ − Σet(e_C e₀ᵀ + e₀ e_Cᵀ), of order N, with the vectors of losses by label among b."""
+    out, points = (form.omega.T * point.kappa) @ form.omega, form.losses.points
     if form.cuts.count:
         b = form.cuts.matrix(form.count)
-        out = out - (b.T @ (b * gamma[:, None])).toarray()
+        out = out - (b.T @ (b * point.gamma[:, None])).toarray()
     if np.any(form.turned):
-        out = out - (form.states.T * q[form.turned]) @ form.states
+        out = out - (form.states.T * point.q[form.turned]) @ form.states
+    if np.any(point.e):
+        sums = np.bincount(form.component[points], form.sign[points] * point.e, form.count)
+        out[form.reference] -= sums
+        out[:, form.reference] -= sums
     return out
 
 
 def _whitened(form: LiftForm, point: LiftPoint) -> Any:
     """Return H P^{-1/2}, None unless P = P₀ + 2Σq̃φφᵀ + Σησσᵀ is positive definite and well enough conditioned."""
-    H, q = component_rows(form, point.u), form.scatter_squares(point.q)
+    H, q = component_rows(form, point.u, point.v), form.scatter_squares(point.q)
     if not form.order or not (form.free_bias or np.any(q) or np.any(point.eta)):
         return H
     if isinstance(H, ComponentRows):
@@ -447,7 +459,8 @@ def point_arrays(form: LiftForm, point: LiftPoint) -> dict[str, Any]:
     component = form.component.copy()
     component[apart] = form.count + np.arange(len(apart))
     q = point.q if losses.by_rows else form.scatter_squares(point.q)
-    return lifted_arrays(
+    more = {"v": losses.scatter(point.v), "e": np.bincount(losses.points, point.e, form.n)} if len(point.v) else {}
+    return more | lifted_arrays(
         losses.point_duals(point.u), -2.0 * q, np.append(point.d, np.zeros(len(apart))), kappa=point.kappa,
         vectors=np.vstack([form.omega.T, np.zeros((len(apart), len(form.balance)))]), eta=point.eta,
         component=component, sign=form.sign, theta=point.gamma, cut_positions=form.cuts.positions,

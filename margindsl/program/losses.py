@@ -380,6 +380,19 @@ class Losses:
         terms = tuple(term.taken(np.flatnonzero(rows[part])) for term, part in self.slices())
         return Losses(self.n, tuple(term for term in terms if term.rows), self.scalars)
 
+    def restricted(self, index: IntArray) -> Losses:
+        """Return the losses of points (·,) without repeats, renumbered, weights of terms scaled up to the whole."""
+        position = np.full(self.n, -1)
+        position[index] = np.arange(len(index))
+        terms = []
+        for term in self.terms:
+            inside = position[term.points] >= 0
+            share = float(term.weights[inside].sum())
+            factor = float(term.weights.sum()) / share if share > 0 else 1.0
+            kept = term.taken(np.flatnonzero(inside))
+            terms.append(replace(kept, points=position[kept.points], weights=factor * kept.weights))
+        return Losses(len(index), tuple(terms), self.scalars)
+
     @cached_property
     def _blocks(self) -> list[tuple[LossTerm, slice, slice]]:
         return [(term, own, slice(part.start + own.start, part.start + own.stop))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-FORMAT, VERSION, EPS, MOST = "margindsl-proof", 12, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
+FORMAT, VERSION, EPS, MOST = "margindsl-proof", 13, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
 CLOSED = 1.5e-3  # the relative gap beyond which nothing is optimal, whatever was asked for
 KNOWN = 1e-6  # the relative accuracy beyond which a value is not known
 CLOSE = 1e-12  # relative accuracy of features, to the size of their column
@@ -20,7 +20,7 @@ SHAPES = {  # of arrays: equal letters are equal lengths; + marks what is not ne
     "x2": "must", "y2": "cannot", "i": "known_index known_values", "jn": "bound_weights",
     "a": "barred_index barred_values", "hn": "group_weights", "hk": "group_least group_most",
     "j*": "bound_lower bound_upper", "k+": "at_least at_most", "ln": "decision_weights",
-    "l*": "decision_lower decision_upper", "pmz": "u", "pm": "q inner", "Om": "outer", "plo": "tau", "pl+": "eta",
+    "l*": "decision_lower decision_upper", "pmz": "u", "pm": "q v e inner", "Om": "outer", "plo": "tau", "pl+": "eta",
     "pg": "tangents", "e": "tree", "pN+": "d", "pb+": "kappa", "j": "middles units", "tN": "cuts", "pt": "theta"}
 WHOLE: dict[str, tuple[Any, Any]] = {  # of whole numbers: the least, and what all are below; a letter is a length
     "labels": (0, "k"), "points": (0, "n"), "nonneg": (0, 2), "cell": (0, "m"), "log_at": (0, "m"), "must": (0, "n"),
@@ -152,11 +152,6 @@ class LabelSet:
     def takes(self, Z: Any, label: int) -> Any:
         """Return which rows of Z go on with a label: of names that mean nothing, one that is not used yet counts."""
         return (Z.max(axis=1, initial=-1) >= label - 1) | (not self.is_symmetric)
-
-    def even(self, d: Any, z: Any) -> Any:
-        """Return which points (n,) a lift of diagonal d sees by f, of both labels: open ones of no row."""
-        alone = (z < 0) & (np.bincount(self.component, d[:-1], len(z)) == 0) & (self.k == 2) & (not self.p.bare.any())
-        return alone[self.component]
 
     def sum_radius(self, j: int, z: Any) -> float:
         """Return how far sum j is from its middle at most, of the completions of z that its bound admits."""
@@ -348,46 +343,49 @@ class Proof(SimpleNamespace):
         reach = reach * (1 + self.rate) + 2 * self.rate * far
         return np.stack([np.maximum(f[0], middle - reach), np.minimum(f[1], middle + reach)])
 
-    def ends(self, B: LabelSet, number: int, z: Any, even: Any) -> Any:
-        """Return (2, m) ends of x, of even points for y = 1, of open ones for both, for labellings as in `narrowed`."""
+    def ends(self, B: LabelSet, number: int, z: Any) -> Any:
+        """Return (2, m) ends of x, of open points for y = 1, for labellings as in `narrowed`."""
         if self.around is None:  # by known labels, for all leaves
             self.around = np.multiply.outer([-np.inf, np.inf], np.ones(self.n))
             for u in self.outer:
                 self.around = self.narrowed(self.around, B, B.z, u, self.tangents[number])
         f = self.narrowed(self.around, B, z, self.inner[number], self.tangents[number])
-        code, both = B.own[z][B.component] * B.sign + even, np.multiply.outer([-1, 1], np.abs(f).max(axis=0))
-        return np.sort(self.slopes * np.where(code == 0, both, code * f)[:, self.points], axis=0)
+        code = B.own[z][B.component] * B.sign
+        return np.sort(self.slopes * (np.where(code == 0, 1, code) * f)[:, self.points], axis=0)
 
-    def least(self, u: Any, q: Any, v: Any, ends: Any = None, even: Any = False) -> tuple[float, Any, Any]:
+    def least(self, u: Any, q: Any, v: Any, ends: Any = None, by: Any = None) -> tuple[float, Any, Any]:
         """Return the sum over losses of min over x of h(x) + ux + qx^2/2, rounding taken off; u and q as of margins.
 
-        Where there are `ends` (2, m), over what lies between them; of `even` points over h(-x) too.
+        Where there are `ends` (2, m), between them. `by`: codes y (n,), of open points both, of which -1 lies between
+        -ends, and v, e (m,), for yv beside u and |e| + ye beside h.
         """
         over, parts = u @ self.coupling - self.costs, np.abs(u) @ np.abs(self.coupling) + np.abs(self.costs)
         over = np.where(self.nonneg, over, np.abs(over)) <= (len(u) + 8) * EPS * parts
         need(np.all(over) and not np.any(np.abs(q) @ self.coupling**2), "a dual point does not balance shared scalars")
         need(np.all(q * np.abs(self.bare) <= 0), "a multiplier of a loss by label is negative")
         by_label, here = self.bare != 0, np.flatnonzero((self.left <= 0) & (self.right >= 0))
-        own, q = np.where(by_label, q, 0.0), np.where(by_label, 0.0, q)
-        again = np.flatnonzero((np.zeros(self.n, dtype=bool) | even)[self.points[self.cell]])
-        i, k, left, right, A, slant, C = (np.append(x, y[again]) for x, y in (
-            (self.cell, self.cell), (self.anchor, -self.anchor), (self.left, -self.right), (self.right, -self.left),
-            (self.A, self.A), (self.B, -self.B), (self.C, self.C)))
+        own, q, (code, turn, more) = q * by_label, q * ~by_label, by or (np.ones(self.n), 0 * u, 0 * u)
+        y, cells = code[self.points[self.cell]], np.arange(len(self.cell))
+        order, y = np.append(cells, cells[y == 0]), np.append(np.where(y == 0, 1, y), -np.ones(np.sum(y == 0)))
+        i, k, left, right, A, slant, C = (x[order] for x in (
+            self.cell, self.anchor, self.left, self.right, self.A, self.B, self.C))
         if ends is not None:
-            left, right = np.maximum(left, ends[0][i]), np.minimum(right, ends[1][i])
+            low, high = np.where(np.arange(len(i)) < len(cells), ends[:, i], -ends[::-1, i])
+            left, right = np.maximum(left, low), np.minimum(right, high)
         v = np.clip(v, -1.0, 0.0)  # log(1 + exp(-z)) is no less than vz - its conjugate
         dual = -v * np.log(np.where(v < 0, -v, 1)) + (1 + v) * np.log1p(np.where(v > -1, v, 0))
         slope, strain, rest, size = (np.bincount(self.log_at, self.log_c * z, len(u)) for z in (
             self.log_a * v, np.abs(self.log_a * v), v * self.log_d - dual, np.abs(v * self.log_d) + np.abs(dual)))
         half = np.where(self.singer & (np.minimum(left, self.slopes[i]) < 0), 0, q[i] / 2)  # no square of a fall
-        linear, strain, low = (u + slope)[i], (np.abs(u) + strain)[i], np.full(len(i), np.inf)
-        steep, size, total = np.abs(slant), np.abs(C) + size[i], np.full(len(u), np.inf)
-        bend, tilt = A + half, u[i] + (slope[i] + slant - 2 * A * k)  # bend x^2 + tilt x but for a constant
+        strain, low, total = (np.abs(u) + np.abs(turn) + strain)[i], np.full(len(i), np.inf), np.full(len(u), np.inf)
+        steep, size, C = np.abs(slant), np.abs(C) + (size + 2 * np.abs(more))[i], C + (np.abs(more)[i] + y * more[i])
+        linear = u[i] + y * turn[i]
+        bend, tilt = A + half, linear + (slope[i] + slant - 2 * A * k)  # bend x^2 + tilt x but for a constant
         lowest = np.clip(np.where(bend > 0, -tilt / (2 * bend), k), left, right)
         for x, sign in ((left, 1), (right, -1), (lowest, 0)):
             t, falls = x - k, (bend < 0) | ((bend == 0) & (sign * tilt > 64 * EPS * (strain + steep)))
             parts = (np.abs(A * t) + steep) * np.abs(t) + (strain + np.abs(half * x)) * np.abs(x) + size
-            value = (A * t + slant) * t + (half * x + linear) * x + C - 64 * EPS * parts
+            value = (A * t + slant) * t + (half * x + linear + slope[i]) * x + C - 64 * EPS * parts
             low = np.minimum(low, np.where(np.isfinite(x), value, np.where(falls, -np.inf, np.inf)))
         np.minimum.at(total, i, np.where(left <= right, low, np.inf))
         if by_label.any():  # what a loss is for the other label
@@ -420,7 +418,7 @@ class Proof(SimpleNamespace):
         return F @ vectors / np.sqrt(values), off / math.sqrt(values.min(initial=1.0))
 
     def lifted(self, B: LabelSet, number: int, z: Any, v: Any, bare: Any, q: Any, eta: Any, seen: Any,
-               even: Any) -> Any:
+               e: Any) -> Any:
         """Return parts of a price no less than z'HP^-1H'z, of the columns seen, for all labels that are like z."""
         # FF' + T theta T' <= c(d + V kappa V') gives c(sum d + kappa r^2) - sum theta l for sums |V'z| <= r and cuts
         # |T'z|^2 >= l (= if theta < 0); c: top eigenvalue of GG', G' = [(F - VW) / sqrt d, W / sqrt kappa], T in F, V
@@ -429,13 +427,13 @@ class Proof(SimpleNamespace):
         N = int(free.sum()) + held  # the last rows are of what is decided, the very last of a point of the last cluster
         position = np.append(np.where(free, np.cumsum(free) - 1, N - held + self.row[z])[B.component], N - 1)
         sign = np.append(B.sign * np.where(free, 1, self.turn[z])[B.component], 1)
-        row, turn = np.where(even, N - 1, position[:-1]), np.where(even, 1, sign[:-1])  # in which points have their u
-        rows = np.flatnonzero(self.bare)  # (y + s)^2 is zero for the other label
-        states = np.column_stack([np.arange(self.n) == self.points[rows, None], np.sign(self.bare * self.slopes)[rows]])
-        cuts, theta = np.vstack([cuts, states.astype(int)]), np.append(theta, -self.q[number][rows] / 2)
+        e = np.where(self.bare == 0, e, np.sign(self.bare * self.slopes) * self.q[number] / -2)
+        rows = np.flatnonzero(e)  # (y + s)^2 is zero for the other label
+        states = np.column_stack([np.arange(self.n) == self.points[rows, None], np.sign(e)[rows]])
+        cuts, theta = np.vstack([cuts, states.astype(int)]), np.append(theta, np.abs(e)[rows])
         squares = sign * np.vstack([np.column_stack([B.rows, -np.append(self.middles, 0)]), cuts])
         H, sizes, U = (gathered(at, X, N) for at, X in (
-            (row, turn[:, None] * linear * self.columns), (row, np.abs(linear) * self.magnitudes),
+            (position[:-1], sign[:-1, None] * linear * self.columns), (position[:-1], np.abs(linear) * self.magnitudes),
             (position, squares.T)))
         H[-1] += bare @ self.columns  # what sees no label is of the code +1
         sizes[-1] += np.abs(bare) @ self.magnitudes
@@ -462,18 +460,20 @@ class Proof(SimpleNamespace):
     def leaf_bounds(self, B: LabelSet, number: int, Z: Any) -> Any:
         """Return what a dual point proves for rows of Z, labels of components."""
         (u, q, tau, eta), k = (x[number] for x in (self.u, self.q, self.tau, self.eta)), self.clusters
-        ends, even = None, np.zeros(self.n, dtype=bool)
+        turn, e, ends, by = *(vars(self).get(name, 0 * self.q)[number] for name in "ve"), None, None
         if hasattr(self, "inner") and self.known < math.inf and self.norm.all() and not len(self.log_at):
-            need(len(Z) == len(self.pairs) == 1 and not self.coupling.any() and not self.bare.any(), "not looked for")
-            even = B.even(self.d[number], Z[0]) & (self.kind == "lift")
-            ends = self.ends(B, number, Z[0], even)
-        low, v, q = self.least(u.sum(axis=1), q, self.tangents[number], ends, even)
-        bare = np.bincount(self.points, u.sum(axis=1) * self.bare, self.n)
+            ends = self.ends(B, number, Z[0])
+        if ends is not None or np.any(turn) or np.any(e):  # what is said of one label of open points
+            need(len(Z) == len(self.pairs) == 1 and not self.coupling.any() and not self.bare.any() and (
+                self.kind == "lift" or not (np.any(turn) or np.any(e))), "not looked for")
+            by = B.own[Z[0]][B.component] * B.sign, turn, e
+        low, v, q = self.least(u.sum(axis=1), q, self.tangents[number], ends, by)
+        bare = np.bincount(self.points, u.sum(axis=1) * self.bare + turn * self.slopes, self.n)
         if self.kind == "lift":
             seen = [np.ones(len(self.norm), dtype=bool)]
             if self.group == self.ridge > 0 and not (np.any(q) or np.any(eta)):  # (sum t)^2 / 2 is the least over d of
                 seen = [(self.block < 0) | (self.block == b) for b in range(self.block.max() + 1)]  # sum t^2 / 2 d
-            prices, tau = np.array([max((self.lifted(B, number, z, v, bare, q, eta, columns, even) for columns in seen),
+            prices, tau = np.array([max((self.lifted(B, number, z, v, bare, q, eta, columns, e) for columns in seen),
                                         key=np.sum) for z in Z]), 0 * tau
         else:  # cases: all labels that the dual point uses are decided
             one, a = self.singer and u.shape[1] > 1, u * self.slopes[:, None]

@@ -217,15 +217,19 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     turn = np.append(dual["sign"], 1)[first]
     u = dual["u"] if dual["u"].shape[1] == m else np.zeros((len(paths), m))
     q = dual["q"] / (proof.stretch if proof.singer else 1.0) if dual["q"].shape[1] == m else np.zeros_like(u)
+    v, e = (dual[name].reshape(u.shape) if name in dual and dual[name].size == u.size else np.zeros_like(u)
+            for name in "ve")
     B.p.units = common_units(B)
     asked, order = _asked(B, paths)
-    if B.is_symmetric:  # margins, and what is lifted, do not change with names
+    given, again, turned = asked, np.arange(len(u)), np.ones((len(u), 1))
+    if B.is_symmetric:  # margins, and what is lifted, do not change with names, what is of one label does
         asked = _named(B, asked, order, u[:, :, None], np.zeros((len(u), 0, len(proof.pairs))))[0]
-    again = np.arange(len(u))
+        turned[np.any(asked != given, axis=1)] = -1.0
     try:
         B.p.tree = grow(B, asked, order, np.ones(asked.shape, dtype=bool))
     except NoProof:  # as of cases
         asked, again = np.vstack([asked, np.where(asked < 0, -1, B.k - 1 - asked)]), np.append(again, again)
+        turned = np.vstack([turned, -turned])
         B.p.tree = grow(B, asked, [*order, *order], np.ones(asked.shape, dtype=bool))
     d = np.stack([np.bincount(first, row, n + 1) for row in dual["d"][again]])
     chosen = np.any(dual["theta"] != 0, axis=0)
@@ -234,21 +238,27 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
     np.add.at(cuts, (np.arange(len(cuts))[:, None], first[positions]),
               (dual["cut_signs"][chosen] * turn[positions]).astype(np.int8))
     kappa, middles = _bound_multipliers(B, dual)
-    kappa, u, q = kappa[again], u[again], q[again]
+    kappa, u, q, v, e = kappa[again], u[again], q[again], turned * v[again], turned * e[again]
     eta = dual["eta"][again] * (1.0 if proof.singer else proof.stretch)  # of sums of codes, which the norm counts so
     tau = np.zeros((len(u), len(proof.decision_lower), len(proof.pairs)))
-    point, (Z, leaf) = _points(proof, u[:, :, None], q, tau, eta, "inner" in dual), B.leaves()
+    Z, leaf = B.leaves()
     if len(np.unique(leaf)) < len(leaf):
         raise UnknownProof("a dual point stands at several ends of the tree")
+    for z, at in zip(Z, leaf) if B.k == 2 and not proof.bare.any() else ():  # what a lift without a row sees by f
+        alone = ((z < 0) & (np.bincount(B.component, d[at, :-1], len(z)) == 0))[B.component[proof.points]]
+        v[at, alone], u[at, alone] = v[at, alone] + turned[at] * u[at, alone], 0.0
+    more = np.abs(e)  # |e| + e y is a square and a part of the diagonal
+    d += np.column_stack([np.array([np.bincount(proof.points, row, n) for row in more]), more.sum(axis=1)])
+    point = _points(proof, u[:, :, None], q, tau, eta, "inner" in dual)
+    if np.any(v) or np.any(e):
+        point["v"], point["e"] = v, e
     if "inner" in dual and proof.norm.all() and not (proof.coupling.any() or proof.bare.any()):
         point["inner"], point["outer"] = dual["inner"].reshape(len(paths), -1)[again], dual.get("outer", u[:0])
     more, bounds = np.zeros_like(d), np.column_stack([B.rows, -np.append(middles, 0)])
     for z, at in zip(Z, leaf):
-        joined = np.vstack([cuts[theta[at] != 0], bounds[kappa[at] > 0]])
-        used = np.bincount(proof.points, np.abs(u[at] * proof.slopes), n)
-        rows = np.where(B.even(d[at], z), n, np.arange(n))  # in which points have their u
-        used = np.bincount(rows, used, n + 1) + np.abs(joined).sum(axis=0)
-        used[n] += np.abs(u[at] * proof.bare).sum()
+        joined = np.abs(np.vstack([cuts[theta[at] != 0], bounds[kappa[at] > 0]])).sum(axis=0)
+        used = np.bincount(proof.points, np.abs(u[at] * proof.slopes) + np.abs(e[at]), n + 1) + joined
+        used[n] += np.sum(np.abs(u[at] * proof.bare) + np.abs(v[at] * proof.slopes) + np.abs(e[at]))
         d[at], more[at] = _positive(B, z, d[at], used)
     alone = np.flatnonzero(more.any(axis=0))
     single = (np.arange(n + 1) == alone[:, None]).astype(np.int8)

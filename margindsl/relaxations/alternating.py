@@ -15,7 +15,6 @@ from margindsl.labelset import presolve
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
-from margindsl.program.sampling import restrict
 from margindsl.relaxations.local import LocalRelaxation
 from margindsl.relaxations.relaxation import Outcome, refuse_split
 from margindsl.typing import IntArray
@@ -84,7 +83,7 @@ class Alternating(LocalRelaxation):
         if program.n > SAMPLED and not program.decision and program.outside is None:  # in hand before a whole fit
             own, *_, whole = run.parted(form := program.fix_labels(labels), run.budget, None)
             index = np.sort(run.rng.choice(own.n, min(SAMPLED, own.n), replace=False))
-            kept: Any = {"features": own.features.take(index), "losses": restrict(own.losses, index)}
+            kept: Any = {"features": own.features.take(index), "losses": own.losses.restricted(index)}
             few = replace(own, **kept, labels=own.labels[index]) if own is not form else replace(
                 program, **kept, labels=presolve(SAMPLED, program.clusters)).fix_labels(labels[index])
             raw = run.fixed_solver.solve(few, run.budget.replace(tol=ROUGH, callback=None))

@@ -12,11 +12,12 @@ from margindsl.errors import CalculusError
 from margindsl.features import DenseFeatures
 from margindsl.features.maps import NoMap
 from margindsl.program.bounds import QuadraticBound
-from margindsl.program.lift import Cuts, LiftForm
+from margindsl.program.lift import Cuts, LiftForm, contracted
 from margindsl.program.program import MarginProgram
 from margindsl.program.split import merged_rows
 from margindsl.typing import FloatArray, IntArray
 
+FAINT = 1e-6  # squared length, relative to the mean, of points that are taken for zero
 LARGEST_PRODUCTS = 3000  # components up to which all inner products are looked at
 
 
@@ -47,6 +48,17 @@ def lift(program: MarginProgram, rows: bool = True, whole: bool = False) -> Lift
         form.features, merged_rows(form.losses, absorbed), np.where(absorbed, -1, number[form.component]),
         form.sign, int(kept.sum()), balance, reference, decision=form.decision, free_bias=form.free_bias,
         clusters=form.clusters, cuts=replace(form.cuts, positions=number[form.cuts.positions]))
+
+
+def referred(form: LiftForm) -> tuple[LiftForm, dict[str, IntArray]]:
+    """Return a lift of signs with a component that stands for the reference, and as arrays of a certificate the label
+    that is decided by that, as all may change sign: of the shortest point, which others say least of.
+    """
+    lengths = np.where(form.absorbed, 0.0, form.features.row_norms())
+    if form.reference is not None or form.clusters > 2 or not np.any(lengths):
+        return form, {}
+    i = int(np.argmin(np.where(lengths > FAINT * lengths.mean(), lengths, np.inf)))  # of what is zero no label matters
+    return contracted(form, -(np.arange(form.n) == i).astype(int))[0], {"paths": np.array([[1 + i]])}
 
 
 def of_products(phi: FloatArray) -> DenseFeatures:

@@ -28,6 +28,7 @@ from margindsl.relaxations.lift import (
     LARGEST_PRODUCTS,
     lift,
     of_products,
+    referred,
     refuse_clusters,
     violated_products,
     violated_triangles,
@@ -145,7 +146,10 @@ class SDP(Relaxation):
     def run(self, run: Run) -> Outcome:
         """Solve the form, repair the dual point to a certificate, return directions to round."""
         form, state, weighted = self.form_of(run), run.resume(self.name), self._weighted(run)
+        if self.cuts == "all" and run.solver.takes_cuts:
+            form = replace(form, conditional=True)
         form, inner, better = self._inside(run, form)
+        form, decided = referred(form) if form.conditional else (form, {})
         start = None
         if state is not None:
             kept: dict[str, Any] = {f.name: np.asarray(state[f"cuts {f.name}"]) for f in fields(form.cuts)}
@@ -155,9 +159,9 @@ class SDP(Relaxation):
         if certificate is None:  # refused, failed, or out of time before the first iterate
             return Outcome(raw.status, candidates=(first_start(run),) if raw.status.has_answer else (),
                            message=raw.message)
+        certificate = replace(certificate, arrays=certificate.arrays | inner | decided)
         if better is not None:  # what is proved is proved of better labels than these
-            certificate = replace(certificate, bound=min(certificate.bound, better.value),
-                                  arrays=certificate.arrays | inner)
+            certificate = replace(certificate, bound=min(certificate.bound, better.value))
         if not np.isfinite(raw.objective):  # what a solver did not say
             raw = replace(raw, objective=certificate.bound)
         raw = doubted(form, raw, certificate.bound, raw.objective, max(run.budget.tol, ROUGH), name_of(run.solver))

@@ -27,7 +27,6 @@ from margindsl.labelset import presolve
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.losses import Losses
 from margindsl.program.program import MarginProgram
-from margindsl.program.sampling import restrict
 from margindsl.runtime.registry import make_solver
 from margindsl.typing import ArrayLike, FloatArray, IntArray, RandomState
 
@@ -230,7 +229,7 @@ def _refit(program: MarginProgram, labellings: Sequence[IntArray], seed: int, fo
     for held in range(folds):
         train = np.flatnonzero(fold != held)
         tested = fold[losses.points] == held
-        features, kept = program.features.take(train), restrict(losses, train)
+        features, kept = program.features.take(train), losses.restricted(train)
         for index, (form, labels) in enumerate(zip(whole, labellings)):
             margins, _ = _fit(_form(program, features, kept, labels[train]), form)
             total[index] += float(np.sum(losses.row_losses(losses.arguments(margins))[tested]))

@@ -12,10 +12,9 @@ from margindsl.contract import Budget
 from margindsl.drivers.branching import outer_duals
 from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
 from margindsl.program.exhaustion import members
-from margindsl.program.intervals import within
 from margindsl.program.lift import Cuts
 from margindsl.program.lift_certificate import repair_lift
-from margindsl.program.nodes import JointNodes
+from margindsl.program.nodes import JointNodes, within
 from margindsl.relaxations.lift import lift, violated_products, violated_triangles, widened
 from margindsl_solvers.conic import Clarabel
 

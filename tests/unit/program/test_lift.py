@@ -179,8 +179,7 @@ def test_the_greatest_excess_says_what_breaks_the_inequality(case):
     values, W = greatest_excess(form, loose, 2)
     assert values[0] > 1.0 and values[0] >= values[1]
     F, H = form.features.toarray(), lift_certificate.component_rows(form, point.u)
-    inverse = np.linalg.pinv(np.diag(loose.d) + lift_certificate.label_part(
-        form, loose.kappa, np.zeros(0), loose.q))
+    inverse = np.linalg.pinv(np.diag(loose.d) + lift_certificate.label_part(form, replace(loose, gamma=np.zeros(0))))
     sigma = form.sigma.T * loose.eta @ form.sigma
     K = (H.T @ inverse @ H if form.count else 0.0) - 2 * F.T @ (loose.q[:, None] * F) - sigma
     assert np.allclose(K @ W, W * values, rtol=1e-6)

@@ -115,7 +115,7 @@ CHANGES = {
 FIELDS = [None, "x", [], {}, True, False, np.nan, np.inf, -np.inf, -1, 0, 1, 3, 2.5, -6, 10**9, 2**64 - 6, 10**400,
           1e300, 1e-300]
 WORDS = ["cases", "lift", "none", "pool", "simplex", "binary", "crammer-singer", "OPTIMAL"]
-WITNESSES = ("u", "q", "tau", "d", "kappa", "theta", "eta", "tangents", "middles", "units", "inner", "outer")
+WITNESSES = ("u", "q", "v", "e", "tau", "d", "kappa", "theta", "eta", "tangents", "middles", "units", "inner", "outer")
 
 
 def forged_arrays(kind):

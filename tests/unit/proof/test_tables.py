@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl.program.sampling import restrict
 from margindsl.proof.tables import loss_tables
 
 LOSSES = {
@@ -25,7 +24,7 @@ def test_tables_are_those_of_every_point_alone(name, parted):
     weights = np.bincount(losses.points, losses.weights, minlength=6)
     whole = loss_tables(losses, parted)
     for point in range(6):
-        alone = restrict(losses, np.array([point]))  # its weights are scaled up to the whole
+        alone = losses.restricted(np.array([point]))  # its weights are scaled up to the whole
         share = weights[point] / alone.weights.sum() if len(alone.weights) else 1.0
         cells = loss_tables(alone, parted)
         own = whole["cell"] == point

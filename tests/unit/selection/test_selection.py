@@ -5,7 +5,6 @@ import pytest
 
 import margindsl as md
 from margindsl.errors import DeclarationError, RefusalError
-from margindsl.program.sampling import restrict
 from margindsl.selection import held_out_losses, judges_of, select
 
 
@@ -137,12 +136,12 @@ def test_restrict_keeps_the_total_weight_and_its_proportions():
     loss = 3 * md.mean(md.hinge(y * f)[np.arange(10)]) + md.mean(md.squared_hinge(y * f))
     losses = md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss)).program().losses
     index = np.array([30, 2, 5, 17])
-    kept = restrict(losses, index)
+    kept = losses.restricted(index)
     assert kept.n == 4 and kept.weights.sum() == pytest.approx(losses.weights.sum())
     margins = np.random.default_rng(0).normal(size=40)
     hinge = np.maximum(1 - margins[index], 0)
     assert kept.value(margins[index]) == pytest.approx(3 * hinge[[1, 2]].mean() + (hinge**2).mean())
-    assert restrict(losses, np.arange(40)).value(margins) == pytest.approx(losses.value(margins))
+    assert losses.restricted(np.arange(40)).value(margins) == pytest.approx(losses.value(margins))
 
 
 def test_shared_scalars_and_losses_that_ask_for_no_margin_are_refused():

@@ -252,20 +252,22 @@ def test_pieces_have_the_least_value_of_the_loss(name):
     term = LossTerm(FUNCTIONS[name], np.arange(m), rng.uniform(0.5, 2, m), np.ones(m), rng.uniform(-1, 1, m),
                     np.zeros((m, 0)))
     losses = Losses(m, (term,))
-    every, even = np.ones(m, dtype=bool), np.arange(m) % (2 if isinstance(FUNCTIONS[name], PLQ) else m + 1) == 1
-    pieces = Pieces.of_losses(losses, losses.weights, every, 2.0, every, 40.0, ~every, None, even)
+    every, bent = np.ones(m, dtype=bool), isinstance(FUNCTIONS[name], PLQ)
+    even, pairs = (np.arange(m) % (3 if bent else m + 2) == rest for rest in (1, 2 if bent else m + 1))
+    pieces = Pieces.of_losses(losses, losses.weights, every, 2.0, every, 40.0, ~every, None, even | pairs, pairs)
     for _ in range(2):
         pieces = pieces.refined(np.where(pieces.off > 0, 8, 1))
     assert np.all(pieces.off <= 1e-6) and np.all(np.diff(pieces.row) >= 0)
     t = np.linspace(-40, 40, 160_001) + np.zeros((m, 1))
-    kinks = [sign * (kink - term.shifts) for kink in (1.0, 2.0) for sign in (1, -1)]
-    t = np.column_stack([t, *kinks])
-    values, other = (losses.weights[:, None] * FUNCTIONS[name](side * t + term.shifts[:, None]) for side in (1, -1))
-    values = np.where(even[:, None], np.minimum(values, other), values)
-    u, q = rng.uniform(-0.3, 0.3, m), -rng.uniform(0.1, 1, m)
-    least = np.min(values + u[:, None] * t - q[:, None] * t**2, axis=1)
-    np.testing.assert_allclose(pieces.least(u, q), least, atol=1e-6)
-    delta, sigma = pieces.start(u, q, 1e-3)
-    z = pieces.base + pieces.change(u, q, delta, sigma)
-    assert np.all(delta < pieces.least(u, q)) and np.all(sigma[pieces.slack] > 0)
+    t = np.column_stack([t, *(kink - term.shifts for kink in (1.0, 2.0))])
+    u, q, v, e = rng.uniform(-0.3, 0.3, m), -rng.uniform(0.1, 1, m), *(pairs * rng.uniform(-0.2, 0.2, (2, m)))
+    values = losses.weights[:, None] * FUNCTIONS[name](t + term.shifts[:, None]) - q[:, None] * t**2
+    plus = np.min(values + (u + v)[:, None] * t, axis=1) + e
+    minus = np.min(values + np.where(even, -u, u - v)[:, None] * t, axis=1) - e
+    least = np.where(even | pairs, np.minimum(plus, minus), plus)
+    arguments = np.stack([u, q, v, e][:4 if pairs.any() else 2])
+    np.testing.assert_allclose(pieces.least(arguments), least, atol=1e-6)
+    delta, sigma = pieces.start(arguments, 1e-3)
+    z = pieces.base + pieces.change(arguments, delta, sigma)
+    assert np.all(delta < pieces.least(arguments)) and np.all(sigma[pieces.slack] > 0)
     assert np.all(z[:, 0] > 0) and np.all(4 * z[:, 0] * z[:, 2] > z[:, 1] ** 2)

@@ -10,7 +10,6 @@ import scipy
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.program.lift import LiftForm
 from margindsl.program.lift_certificate import DENSE_ORDER, admissible, falling_labels, repaired_point, scaled
-from margindsl.program.sampling import restrict
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import Bracket, Course
 from margindsl_solvers.engines.factors.factored import TINY, Factored, Rows, Sum
@@ -227,5 +226,5 @@ def sample(form: LiftForm, index: FloatArray) -> LiftForm:
     """Return the form on some points, weights scaled so that the total stays the same."""
     factor = form.n / len(index)
     decision = tuple(replace(bound, weights=bound.weights[index] * factor) for bound in form.decision)
-    return replace(form, features=form.features.take(index), losses=restrict(form.losses, index), decision=decision,
+    return replace(form, features=form.features.take(index), losses=form.losses.restricted(index), decision=decision,
                    component=form.component[index], sign=form.sign[index])

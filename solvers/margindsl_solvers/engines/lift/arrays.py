@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ def bent_rows(form: LiftForm) -> BoolArray:
 def newton_order(form: LiftForm) -> tuple[int, int]:
     """Return the number of multipliers of a form that a step is taken in, and the order of its matrix."""
     multipliers = form.count + len(form.balance) + len(form.decision) + form.cuts.count + form.losses.scalars.count
-    multipliers += 2 * int(form.turned.sum())
+    multipliers += 2 * int(form.turned.sum() + form.conditioned.sum())
     return multipliers + int(form.linear.sum() + bent_rows(form).sum()), form.count + min(form.order, form.n + 1)
 
 
@@ -51,8 +52,8 @@ class LiftArrays:
 
     S acts on N components and r weights, or on what bounds of zero leave of them. A_s = c_s ½(abᵀ + baᵀ), where a, b
     are columns of V = [e_C | extras | φ_i]: first the y with a = b (d, κ, η, γ, q), then those of two vectors (u, and
-    again for what rows see without label, equal to it by E y = h), last, with c = 0, what E u leaves of h where scalars
-    are non-negative. Losses are divided by `unit`, squares of
+    again for what rows see without label, equal to it by E y = h; v, e), last, with c = 0, what E u leaves of h where
+    scalars are non-negative. Losses are divided by `unit`, squares of
     features are multiplied by it.
     """
 
@@ -65,15 +66,12 @@ class LiftArrays:
     fixed: BoolArray  # (m,) the rows of one possible u, of which D is `offset` in all
     single: IntArray  # (Y₁,) columns of V
     pair: IntArray  # (2, Y₂)
-    kind: IntArray  # (Y,), of d, κ, η, γ, q, u, rest
+    kind: IntArray  # (Y,), of d, κ, η, γ, q, u and v, rest, e
     scale: FloatArray  # c (Y,)
     gain: FloatArray  # g (Y,)
     offset: float
     signed: IntArray  # the y ≥ 0
-    q: IntArray  # (Q,) in y, of `q_rows` among those of `pieces`
-    q_rows: IntArray
-    u: IntArray
-    u_rows: IntArray
+    roles: tuple[tuple[IntArray, IntArray], ...]  # of u, q, v and e: where in y, and of which rows among `pieces`
     equalities: FloatArray  # E (S, Y)
     costs: FloatArray  # h (S,)
     again: IntArray  # (2, ·) in y, of what rows see without label and of their u
@@ -96,7 +94,8 @@ class LiftArrays:
         rows = np.flatnonzero(~fixed)
         reach = 2 * np.sqrt(2 * np.einsum("ir,ir->i", features, features).max(initial=0.0)) + 4 * form.units[1]
         pieces = Pieces.of_losses(losses, losses.weights / unit, squared, form.units[1], ~fixed, reach,
-                                  ~form.linear & (form.clusters > 2), form.domain, form.even)
+                                  ~form.linear & (form.clusters > 2), form.domain, form.even | form.conditioned,
+                                  form.conditioned)
         # the columns of V, and the atoms
         own = np.flatnonzero(losses.bare[rows])  # by label; their vectors are like those of cuts
         above, ends = np.vstack([form.omega, cuts.matrix(N).toarray(), form.states[np.isin(
@@ -107,17 +106,18 @@ class LiftArrays:
         first = N + extras.shape[1]
         q_rows, u_rows = np.flatnonzero(squared[rows]), np.flatnonzero(form.linear[rows])
         points, slopes, (at, signs) = losses.points[rows], losses.slopes[rows], form.rows
-        turned = np.flatnonzero(losses.bare[rows[u_rows]])
-        scalars = losses.scalars
+        turned, v_rows = np.flatnonzero(losses.bare[rows[u_rows]]), np.flatnonzero(form.conditioned[rows])
+        scalars, reference, v_points = losses.scalars, form.reference or 0, points[v_rows]
         slack = np.flatnonzero(scalars.nonneg)
         beta2, ell2 = form.limits
         scale = np.concatenate([np.ones(ends[2]), -np.ones(cuts.count + len(own)), 2 * slopes[q_rows]**2,
                                 (-2 * slopes * signs[points])[u_rows], -2 * losses.bare[rows[u_rows[turned]]],
-                                np.zeros(len(slack))])
+                                -2 * slopes[v_rows], -2.0 * signs[v_points], np.zeros(len(slack))])
         gain = -0.5 * np.concatenate([np.ones(N), beta2, ell2, -cuts.least, np.zeros(len(scale) - first + len(own))])
         q = first + np.arange(len(q_rows))
         u = first + len(q) + np.arange(len(u_rows))
         again = np.stack([first + len(q) + len(u) + np.arange(len(turned)), u[turned]])
+        v = first + len(q) + len(u) + len(turned) + np.arange(len(v_rows))
         equalities = np.zeros((scalars.count + len(turned), len(scale)))
         equalities[scalars.count + np.arange(len(turned)), again] = np.array([[1.0], [-1.0]])
         equalities[:scalars.count, u] = losses.coupling[rows[u_rows]].T
@@ -136,15 +136,17 @@ class LiftArrays:
                 constant[form.reference, N:] -= losses.scatter_turned(u_fixed) @ features
             constant[N:, :N] = constant[:N, N:].T
         pair = np.stack([at[points[u_rows]], first + points[u_rows]])
-        beside = np.stack([np.full(len(turned), form.reference or 0), pair[1, turned]])
+        beside = np.stack([np.full(len(turned), reference), pair[1, turned]])
+        others = np.full(len(v), reference), first + v_points, at[v_points], np.full(len(v), reference)
         return cls(
             form, unit, features, extras, constant, pieces, fixed, np.append(np.arange(first), first + points[q_rows]),
-            np.hstack([pair, beside]),
-            np.repeat(np.arange(7), [*np.diff(ends, prepend=0), cuts.count, len(own) + len(q), len(u) + len(turned),
-                                     len(slack)]),
+            np.hstack([pair, beside, others[:2], others[2:]]),
+            np.repeat([0, 1, 2, 3, 4, 5, 7, 6], [*np.diff(ends, prepend=0), cuts.count, len(own) + len(q),
+                                                 len(u) + len(turned) + len(v), len(v), len(slack)]),
             scale, gain,
             float(np.sum(losses.row_losses(losses.shifts)[fixed])) / unit, signed,
-            np.append(np.arange(first - len(own), first), q), np.append(own, q_rows), u, u_rows, equalities,
+            ((u, u_rows), (np.append(np.arange(first - len(own), first), q), np.append(own, q_rows)), *(
+                ((v, v_rows), (v + len(v), v_rows)) if len(v) else ())), equalities,
             np.append(scalars.costs / unit - losses.coupling.T @ u_fixed, np.zeros(len(turned))), again)
 
     @property
@@ -179,12 +181,13 @@ class LiftArrays:
         return csr_array(self.extras.T)
 
     @cached_property
-    def partner(self) -> IntArray:
-        """Return (Y,) the q of the rows of u, the u of those of q, each where there is one, and itself of others."""
-        out = np.arange(len(self.scale))
-        _, u, q = np.intersect1d(self.u_rows, self.q_rows, assume_unique=True, return_indices=True)
-        out[self.u[u]], out[self.q[q]] = self.q[q], self.u[u]
-        return out
+    def across(self) -> tuple[IntArray, ...]:
+        """Return where in y what enters the same row stands: both, the row, and which they are of u, q, v and e."""
+        found = []
+        for (a, (at, rows)), (b, (others, also)) in permutations(enumerate(self.roles), 2):
+            row, i, j = np.intersect1d(rows, also, assume_unique=True, return_indices=True)
+            found.append(np.stack([at[i], others[j], row, *np.outer(sorted((a, b)), np.ones_like(row))]))
+        return tuple(np.hstack(found))
 
     def _of_labels(self, Z: FloatArray) -> FloatArray:
         return Z if self.labels is None else self.labels.T @ Z
@@ -201,13 +204,17 @@ class LiftArrays:
         labels = np.diag(X)[:N] if self.labels is None else np.einsum("ac,ac->c", self.labels, X[:N, :N] @ self.labels)
         squares = np.concatenate([labels, np.einsum("ae,ea->e", self.extras, self._rows @ X),
                                   np.einsum("ir,ri->i", self.features, XF[N:])])
-        i, j = self.pair
-        products = squares[self.single], self._of_labels(XF[:N])[i, j - len(squares) + len(self.features)]
-        return self.scale * np.concatenate([*products, np.zeros(len(self.scale) - len(self.single) - len(i))])
+        (i, j), below = self.pair, len(squares) - len(self.features)
+        far = j >= below
+        products = np.zeros(len(self.scale) - len(self.single))
+        products[:len(i)][far] = self._of_labels(XF[:N])[i[far], j[far] - below]
+        if not far.all():
+            products[:len(i)][~far] = self._of_labels(self._of_labels(X[:N, :N]).T)[i[~far], j[~far]]
+        return self.scale * np.append(squares[self.single], products)
 
     def change(self, dual: Dual) -> Matrices:
         """Return the linear part of S, z and what is ≥ 0."""
-        z = self.pieces.change(*self.arguments(dual.y), dual.delta, dual.sigma)
+        z = self.pieces.change(self.arguments(dual.y), dual.delta, dual.sigma)
         return Matrices(self.matrix(dual.y), z, np.append(dual.sigma[self.pieces.slack], dual.y[self.signed]))
 
     def matrices(self, dual: Dual) -> Matrices:
@@ -219,13 +226,12 @@ class LiftArrays:
         """Return what multipliers miss of their equations, but for Eᵀ times scalars: the transpose of `change`."""
         pieces, many = self.pieces, int(self.pieces.slack.sum())
         by_piece = np.einsum("pai,pa->pi", pieces.slope, primal.z)
-        by_row, y = pieces.total(by_piece[:, :3]), self.gain + self.inner(primal.S)
-        y[self.u] += by_row[self.u_rows, 0]
-        y[self.q] += by_row[self.q_rows, 1]
+        by_row, y = pieces.total(by_piece[:, :-1]), self.gain + self.inner(primal.S)
+        self.add(y, by_row)
         y[self.signed] += primal.signed[many:]
         sigma = np.zeros(len(by_piece))
-        sigma[pieces.slack] = by_piece[pieces.slack, 3] + primal.signed[:many]
-        return Dual(y, by_row[:, 2] + 1.0, sigma)
+        sigma[pieces.slack] = by_piece[pieces.slack, -1] + primal.signed[:many]
+        return Dual(y, by_row[:, -1] + 1.0, sigma)
 
     def matrix(self, y: FloatArray) -> FloatArray:
         """Return Σ_s y_s A_s."""
@@ -238,17 +244,23 @@ class LiftArrays:
         S[self.above:] += self.features.T @ CV[N + e:]
         return S
 
-    def arguments(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (u, q) of all rows of `pieces`, zero where y has none."""
-        u, q = np.zeros(len(self.pieces.first)), np.zeros(len(self.pieces.first))
-        u[self.u_rows], q[self.q_rows] = y[self.u], y[self.q]
-        return u, q
+    def arguments(self, y: FloatArray) -> FloatArray:
+        """Return (·, m) u, q and where they are v and e of all rows of `pieces`, zero where y has none."""
+        out = np.zeros((len(self.roles), len(self.pieces.first)))
+        for values, (at, rows) in zip(out, self.roles):
+            values[rows] = y[at]
+        return out
+
+    def add(self, y: FloatArray, by_row: FloatArray) -> None:
+        """Add what rows (m, ·) have for u, q, v and e to those of y."""
+        for values, (at, rows) in zip(by_row.T, self.roles):
+            y[at] += values[rows]
 
     def start(self) -> FloatArray | None:
         """Return a y inside all cones, None where none is found: then nothing holds a free bias."""
         form, N = self.form, self.form.count
         J, L, T = len(form.balance), len(form.decision), form.cuts.count
-        low, high, ceiling = self.pieces.interior()
+        (low, high, ceiling), ((at_u, u_rows), (at_q, q_rows)) = self.pieces.interior(), self.roles[:2]
         c = form.losses.weights[~self.fixed] / self.unit
         slope = -form.losses.derivative(form.losses.shifts)[~self.fixed] / self.unit
         inner = 0.25 * (np.abs(slope) + c)
@@ -263,21 +275,21 @@ class LiftArrays:
         u = near + np.minimum(1.0, typical / np.maximum(weighs, 1e-300)) * (u - near)
         if form.losses.scalars.count:  # towards E u = h, as far as to nine tenths of the way to an end
             many = form.losses.scalars.count
-            du, E, easy = np.zeros_like(u), self.equalities[:many, self.u], lengths[self.u_rows]**-0.5
-            du[self.u_rows] = easy * np.linalg.lstsq(easy * E, self.costs[:many] - E @ u[self.u_rows])[0]
+            du, E, easy = np.zeros_like(u), self.equalities[:many, at_u], lengths[u_rows]**-0.5
+            du[u_rows] = easy * np.linalg.lstsq(easy * E, self.costs[:many] - E @ u[u_rows])[0]
             u += min(1.0, 0.9 * min(ray(u - low, du), ray(high - u, -du))) * du
         y = np.zeros(len(self.gain))
         y[N:N + J] = 0.1 / np.maximum(form.limits[0], np.einsum("jc,jc->j", form.omega, form.omega))
         y[N + J + L:N + J + L + T] = np.where(form.cuts.equal, 0.0, 0.05 / max(N, T, 1))
         by_label = self.extras.shape[1] - J - L - T  # whose multipliers follow those of cuts
-        y[N + J + L + T:N + J + L + T + by_label] = 0.02 * c[self.q_rows[:by_label]]
+        y[N + J + L + T:N + J + L + T + by_label] = 0.02 * c[q_rows[:by_label]]
         T, squared = T + by_label, slice(by_label, None)
         squares = np.einsum("dl,dl->l", self.extras[:, J:J + L], self.extras[:, J:J + L])
         # weights first: q below its ceiling, then as far up as half of it, and η as great as holds the bias
         below = -0.1 / (len(lengths) * lengths)
         for q, eta in ((np.where(ceiling > 0, rise * np.minimum(ceiling, c), fall * below), eta)
                        for fall in (1.0, 1e-2, 1e-4) for eta in (1.0, 10.0, 100.0, 1e4) for rise in (0.0, 0.5)):
-            y[self.q[squared]], y[N + J:N + J + L] = q[self.q_rows[squared]], eta / np.maximum(squares, 1e-300)
+            y[at_q[squared]], y[N + J:N + J + L] = q[q_rows[squared]], eta / np.maximum(squares, 1e-300)
             try:
                 root = cholesky((self.constant + self.matrix(y))[N:, N:], lower=True)
             except LinAlgError:
@@ -292,7 +304,7 @@ class LiftArrays:
             near += 0.1 * (u - near)
         cuts = np.abs(self.extras[:N, J + L:])
         for share in 10.0 ** -np.arange(0.0, 4.0, 0.25):
-            y[self.u], y[:N] = (near + share * (u - near))[self.u_rows], 0.0
+            y[at_u], y[:N] = (near + share * (u - near))[u_rows], 0.0
             y[self.again[0]] = y[self.again[1]]
             S = self.constant + self.matrix(y)
             H = solve_triangular(root, S[N:, :N], lower=True)
@@ -307,7 +319,7 @@ class LiftArrays:
 
     def objective(self, y: FloatArray) -> float:
         """Return Σ D + gᵀy."""
-        return float(self.pieces.least(*self.arguments(y)).sum() + self.gain @ y) + self.offset
+        return float(self.pieces.least(self.arguments(y)).sum() + self.gain @ y) + self.offset
 
     def misses(self, y: FloatArray) -> FloatArray:
         """Return h − E y."""
@@ -319,11 +331,14 @@ class LiftArrays:
         J, L, T = len(form.balance), len(form.decision), form.cuts.count
         u = np.where(self.fixed & form.linear, -losses.derivative(losses.shifts), 0.0)
         q = np.where(self.fixed & ~form.linear, -losses.weights / FAINT, 0.0)
-        u[~self.fixed], q[~self.fixed] = (self.unit * part for part in self.arguments(y))
+        u[~self.fixed], q[~self.fixed], *others = self.unit * self.arguments(y)
+        more = dict(zip("ve", np.zeros((len(others), losses.rows))))
+        for values, part in zip(more.values(), others):
+            values[~self.fixed] = part
         d, kappa, eta, gamma, _ = np.split(self.unit * y, np.cumsum([N, J, L, T]))
         values, vectors = eigh(2.0 * X)
         factor = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, values > 1e-9 * values[-1]][:, ::-1]
-        return {"u": u, "q": q, "d": d, "kappa": kappa, "gamma": gamma, "eta": eta,
+        return more | {"u": u, "q": q, "d": d, "kappa": kappa, "gamma": gamma, "eta": eta,
                 "V": factor[:N], "W": np.sqrt(self.unit) * factor[N:]}
 
 
@@ -370,7 +385,8 @@ class Face:
             extras=basis.T @ np.delete(lift.extras, flat - N, axis=1), constant=basis.T @ lift.constant @ basis,
             single=number(lift.single[kept[kept < len(lift.single)]]), pair=number(lift.pair), kind=lift.kind[kept],
             scale=lift.scale[kept], gain=lift.gain[kept], signed=number(np.setdiff1d(lift.signed, flat)),
-            q=number(lift.q), u=number(lift.u), again=number(lift.again), equalities=lift.equalities[:, kept]),
+            roles=tuple((number(at), rows) for at, rows in lift.roles), again=number(lift.again),
+            equalities=lift.equalities[:, kept]),
             kept, np.concatenate(bounds), basis, block_diag(*beside))
 
     def multipliers(self, y: FloatArray) -> FloatArray:
@@ -424,7 +440,7 @@ def central(lift: LiftArrays, y: FloatArray) -> Iterate:
     """Return a first iterate: labels and weights uncorrelated, each loss spread over its pieces as on a central path.
     """
     pieces, N = lift.pieces, lift.above
-    dual = Dual(y, *pieces.start(*lift.arguments(y), 0.1 / max(len(pieces.first), 1)))
+    dual = Dual(y, *pieces.start(lift.arguments(y), 0.1 / max(len(pieces.first), 1)))
     weights = lift.order - N
     x, sigmas = pieces.centred(lift.matrices(dual).z, dual.sigma)
     primal = Matrices(
@@ -438,7 +454,7 @@ def carried(lift: LiftArrays, old: Pieces, dual: Dual, x: FloatArray, x_signed: 
     """Return a dual point, x of z and of what is ≥ 0 of a lift with other pieces: rows that are not the same begin on
     the central path."""
     pieces, many = lift.pieces, int(old.slack.sum())
-    delta, sigma = pieces.start(*lift.arguments(dual.y), mu)
+    delta, sigma = pieces.start(lift.arguments(dual.y), mu)
     new, before = same[pieces.row], np.zeros(len(old.slack))
     sigma[new], delta = dual.sigma[same[old.row]], np.where(same, dual.delta, delta)
     dual, before[old.slack] = Dual(dual.y, delta, sigma), x_signed[:many]

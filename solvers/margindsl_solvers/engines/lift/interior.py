@@ -86,7 +86,7 @@ class InteriorRun(Course[Bracket]):
         """
         lift, y, delta = self.lift, self.dual.y, self.dual.delta
         # 1. with u = 0 labels pay their prices whatever the weights are: as they are multiples of themselves, not less
-        labels = (lift.gain * y)[(lift.kind <= 1) | (lift.kind == 3)]
+        labels = np.append((lift.gain * y)[(lift.kind <= 1) | (lift.kind == 3)], -np.abs(y[lift.kind == 7]))
         if labels.sum() > ROUNDING * np.abs(labels).sum():
             return Status.INFEASIBLE
         # 2. the bound, where scalars are priced for
@@ -160,21 +160,18 @@ class InteriorRun(Course[Bracket]):
                       0.5 * (x1 * v2 + x2 * v1), 0.25 * (x3 * v1 + 2 * x2 * v2 + x1 * v3), 0.5 * (x2 * v3 + x3 * v2),
                       x2 * v2, 0.5 * (x2 * v3 + x3 * v2), x3 * v3], axis=1).reshape(-1, 3, 3)
         local = np.swapaxes(T, 1, 2) @ (w @ T)
-        local[~slack, 3, 3] = 1.0
-        local[slack, 3, 3] += ratio[:many]
-        of_sigma = local[:, :3, 3] / local[:, 3, 3, None]
-        reduced = pieces.total(local[:, :3, :3] - of_sigma[:, :, None] * local[:, None, 3, :3])
-        of_delta = reduced[:, :2, 2] / reduced[:, 2, 2, None]
-        curvature = reduced[:, :2, :2] - of_delta[:, :, None] * reduced[:, None, 2, :2]
+        local[~slack, -1, -1] = 1.0
+        local[slack, -1, -1] += ratio[:many]
+        of_sigma = local[:, :-1, -1] / local[:, -1, -1, None]
+        reduced = pieces.total(local[:, :-1, :-1] - of_sigma[:, :, None] * local[:, None, -1, :-1])
+        of_delta = reduced[:, :-1, -1] / reduced[:, -1, -1, None]
+        curvature = reduced[:, :-1, :-1] - of_delta[:, :, None] * reduced[:, None, -1, :-1]
 
         # 3. the Newton matrix, of the smaller order; E y = h by its Schur complement
-        own, across = np.zeros((2, len(y)))
+        own, across = np.zeros(len(y)), curvature[lift.across[2:]]
         own[lift.signed] = ratio[many:]
-        for at, rows, side in ((lift.u, lift.u_rows, 0), (lift.q, lift.q_rows, 1)):
-            own[at] += curvature[rows, side, side]
-            across[at] = curvature[rows, 0, 1]
-        across[lift.partner == np.arange(len(y))] = 0.0
-        few = lift.order**2 < len(y) and self.error > FINE
+        lift.add(own, np.einsum("raa->ra", curvature))
+        few = lift.order**2 < len(y) and self.error > FINE and len(lift.roles) == 2
         solve = (_by_entries if few else _by_multipliers)(lift, X, self.root if few else S_inverse, own, across)
         if solve is None:
             return Status.INACCURATE
@@ -188,18 +185,16 @@ class InteriorRun(Course[Bracket]):
         def newton(missing: Dual, missed: FloatArray) -> tuple[Dual, FloatArray]:
             """Return the change of the dual point that takes away a residual, and that of the scalars."""
             by_row = -pieces.total(of_sigma * missing.sigma[:, None])
-            to_delta = missing.delta + by_row[:, 2]
-            by_row = by_row[:, :2] - of_delta * to_delta[:, None]
+            to_delta = missing.delta + by_row[:, -1]
             to_y = missing.y.copy()
-            to_y[lift.u] += by_row[lift.u_rows, 0]
-            to_y[lift.q] += by_row[lift.q_rows, 1]
+            lift.add(to_y, by_row[:, :-1] - of_delta * to_delta[:, None])
             dy = solve(to_y)
             price = of_scalars(E @ dy - missed)
             dy -= HE @ price
-            du, dq = lift.arguments(dy)
-            ddelta = to_delta / reduced[:, 2, 2] - of_delta[:, 0] * du - of_delta[:, 1] * dq
-            dsigma = missing.sigma / local[:, 3, 3] - np.einsum(
-                "pi,pi->p", of_sigma, np.stack([du[row], dq[row], ddelta[row]], axis=1))
+            change = lift.arguments(dy)
+            ddelta = to_delta / reduced[:, -1, -1] - np.einsum("ri,ir->r", of_delta, change)
+            dsigma = missing.sigma / local[:, -1, -1] - np.einsum(
+                "pi,ip->p", of_sigma, np.vstack([change, ddelta])[:, row])
             return Dual(dy, ddelta, np.where(slack, dsigma, 0.0)), price
 
         def direction(to: Matrices, refined: int) -> tuple[Dual, Matrices, Matrices, FloatArray]:
@@ -286,7 +281,7 @@ def _span(index: IntArray) -> IntArray | slice:
 def _by_multipliers(lift: LiftArrays, X: FloatArray, S_inverse: FloatArray, own: FloatArray, across: FloatArray
                     ) -> Solve | None:
     """Return the solution of Newton systems by their matrix, ⟨A_s, X A_t S⁻¹⟩ and what pieces and signs add to it: on
-    the diagonal, and between the u and q of a row.
+    the diagonal, and between the u, q, v and e of a row.
     """
     ns, nz = len(lift.single), len(lift.single) + len(lift.pair[0])
     Gx, Gs, (one, i, j) = lift.gram(X), lift.gram(S_inverse), map(_span, (lift.single, *lift.pair))
@@ -302,7 +297,7 @@ def _by_multipliers(lift: LiftArrays, X: FloatArray, S_inverse: FloatArray, own:
     np.multiply(pairs, 0.25, out=H[ns:nz, ns:nz])
     H *= lift.scale[:, None]
     H *= lift.scale
-    H[np.arange(len(H)), lift.partner] += across
+    H[lift.across[:2]] += across
     np.fill_diagonal(H, np.diag(H) + own)
     return _inverse(H)
 
@@ -323,8 +318,10 @@ def _by_entries(lift: LiftArrays, X: FloatArray, root: FloatArray, own: FloatArr
     B *= lift.scale
     B *= np.sqrt(np.maximum(values[a] + values[b], 0.0) * np.where(a == b, 0.5, 1.0))[:, None]
     # 2. D⁻¹ = CCᵀ of u and q, and what is left
-    other, partner = np.ones(len(own), dtype=bool), lift.partner
-    other[lift.u] = other[lift.q] = False
+    other, partner, (i, j) = np.ones(len(own), dtype=bool), np.arange(len(own)), lift.across[:2]
+    across, partner[i] = np.bincount(i, across, len(own)), j
+    for at, _ in lift.roles:
+        other[at] = False
     size = own * own[partner] - across**2
     if not np.all(size[~other] > 0):
         return None
@@ -409,8 +406,9 @@ def moved(start: Iterate, lift: LiftArrays) -> Iterate:
     gone[old.signed] = x_signed[many:]
     rest, rest_old = (lift.kind != 3) & (lift.kind != 0), (old.kind != 3) & (old.kind != 0)
     y[rest], x[rest] = start.dual.y[rest_old], gone[rest_old]
-    u_points = form.losses.points[np.flatnonzero(~lift.fixed)[lift.u_rows]]
-    y[lift.u[((old.form.absorbed > form.absorbed) & (form.sign < 0))[u_points]]] *= -1.0  # of f before, now of −f
+    (u, u_rows), *_ = lift.roles
+    u_points = form.losses.points[np.flatnonzero(~lift.fixed)[u_rows]]
+    y[u[((old.form.absorbed > form.absorbed) & (form.sign < 0))[u_points]]] *= -1.0  # of f before, now of −f
     y[:N] = np.bincount(target, start.dual.y[:len(target)], N)
     cuts, gamma, slack = np.flatnonzero(lift.kind == 3), start.dual.y[old.kind == 3], gone[old.kind == 3]
     y[cuts] = np.bincount(at[at >= 0], gamma[at >= 0], len(cuts))

@@ -24,7 +24,8 @@ class Pieces:
     in [−1, 1], ατ² + βτ + ε = p − σ(1 − τ²); where τ ≥ 0, p − στ; on a line, p. By the S-lemma there is a σ ≥ 0 exactly
     where p ≥ 0, so that the greatest δ is D. Of an affine p on τ ≥ 0 both coefficients are to be non-negative; they are
     on the diagonal, as a definite matrix has no zero there. Of losses by label q stands for θ, p = … + u x + 2θ − δ,
-    and a piece more says δ ≤ cρ(d).
+    and a piece more says δ ≤ cρ(d). Rows that are looked at for both labels s = ±1 have all pieces twice, with su for u
+    where only that tells labels apart, or else with u + sv for u and δ − se for δ.
     """
 
     losses: Losses
@@ -33,9 +34,10 @@ class Pieces:
     unit: float  # length of τ on half-lines
     kept: IntArray  # (K,), the rows of the losses that have pieces
     row: IntArray  # (P,), ascending, of those kept
-    table: FloatArray  # (P, 6), ends, a₂, a₁, a₀ and error of ρ, −1 where it is of another label
+    table: FloatArray  # (P, 7), ends, a₂, a₁, a₀ and error of ρ, −1 where it is of another label; s, 0 of both
+    pairs: BoolArray  # (m,), whether there are v and e
     base: FloatArray = field(init=False)  # (P, 3), z at zero
-    slope: FloatArray = field(init=False)  # (P, 3, 4), the derivatives of z by u, q, δ, σ
+    slope: FloatArray = field(init=False)  # (P, 3, ·), the derivatives of z by u, q, v and e where they are, δ, σ
     ends: FloatArray = field(init=False)  # (P, 2), those of τ
     ends_apart: BoolArray = field(init=False)  # (P,), whether p is affine on a half-line
     off: FloatArray = field(init=False)  # (P,), the most that p is off by
@@ -44,12 +46,13 @@ class Pieces:
 
     @classmethod
     def of_losses(cls, losses: Losses, weights: FloatArray, squares: BoolArray, unit: float, kept: BoolArray,
-                  reach: float, falling: BoolArray, domain: FloatArray | None, even: BoolArray) -> Pieces:
+                  reach: float, falling: BoolArray, domain: FloatArray | None, both: BoolArray, pairs: BoolArray
+                  ) -> Pieces:
         """Return the pieces of c_r ρ_r(x + d_r) by row.
 
         `reach`: how far from zero losses that are not piecewise quadratic are followed; `falling` (m,): the rows that
-        enter by the falling part of their loss alone; `domain` (m, 2): ends of x; `even` (m,): the rows that take the
-        pieces of ρ(−x + d) too.
+        enter by the falling part of their loss alone; `domain` (m, 2): ends of x, for the label +1 of rows that are
+        looked at for `both` (m,), of which `pairs` (m,) have v and e.
         """
         tables = [(part.start + np.flatnonzero(falling[part] == falls),
                    quadratics(term.loss.split()[0] if falls else term.loss, reach))
@@ -59,18 +62,18 @@ class Pieces:
         there = losses.row_losses(losses.shifts) / np.maximum(losses.weights, 1e-300)
         away = np.array([(-np.inf, np.inf, 0.0, 0.0, value, -1.0) for value in there[turned]]).reshape(-1, 6)
         row, table = np.append(row, np.flatnonzero(turned)), np.vstack([table, away])
-        (low, high, a2, a1, a0, error), sums = table[again := even[row]].T, 2 * losses.shifts[row[again]]
-        row, table = np.append(row, row[again]), np.vstack([table, np.stack([
-            sums - high, sums - low, a2, -2 * a2 * sums - a1, (a2 * sums + a1) * sums + a0, error], axis=1)])
+        table = np.column_stack([table, 1.0 * both[row]])
+        row, table = np.append(row, row[both[row]]), np.vstack([table, table[both[row]] * [1, 1, 1, 1, 1, 1, -1]])
         order = np.argsort(row, kind="stable")
         row, table = row[order], table[order]
         if domain is not None:
-            low, high = (domain + THIN * unit * np.array([-1.0, 1.0]) + losses.shifts[:, None])[row].T
+            ends = np.where(table[:, 6:] < 0, -domain[row, ::-1], domain[row])
+            low, high = (ends + THIN * unit * np.array([-1.0, 1.0]) + losses.shifts[row, None]).T
             table[:, 0], table[:, 1] = np.maximum(table[:, 0], low), np.minimum(table[:, 1], high)
             inside = table[:, 1] - table[:, 0] > 0.25 * THIN * unit
             row, table = row[inside], table[inside]
         return cls(losses, weights, squares, unit, np.flatnonzero(kept), (np.cumsum(kept) - 1)[row[kept[row]]],
-                   table[kept[row]])
+                   table[kept[row]], pairs)
 
     def refined(self, parts: IntArray) -> Pieces:
         """Return as many pieces in place of each, where a loss is not piecewise quadratic."""
@@ -80,7 +83,7 @@ class Pieces:
         for term, part in self.losses.slices():
             own = (many > 1) & (self.kept[row] >= part.start) & (self.kept[row] < part.stop)
             left = table[own, 0] + index[own] * width[own]
-            table[own] = parabolas(term.loss, left, left + width[own])
+            table[own, :6] = parabolas(term.loss, left, left + width[own])
         return replace(self, row=row, table=table)
 
     def same(self, other: Pieces) -> BoolArray:
@@ -94,7 +97,7 @@ class Pieces:
 
     def __post_init__(self) -> None:
         of = self.kept[self.row]
-        d, (low, high, a2, a1, a0, _) = self.losses.shifts[of], self.table.T
+        d, (low, high, a2, a1, a0, _, s) = self.losses.shifts[of], self.table.T
         low, high, a1, a0 = low - d, high - d, a1 + 2 * a2 * d, (a2 * d + a1) * d + a0
         a2, a1, a0 = self.weights[of] * np.stack([a2, a1, a0])
         left, right = np.isfinite(low), np.isfinite(high)
@@ -102,35 +105,37 @@ class Pieces:
         m, h = (low + high) / 2, np.where(left & right, (high - low) / 2, np.where(right, -self.unit, self.unit))
         bounded, half = left & right, left ^ right
         base = np.stack([h**2 * a2, h * (2 * a2 * m + a1), (a2 * m + a1) * m + a0], axis=1)
-        slope = np.zeros((len(of), 3, 4))
+        slope, pairs = np.zeros((len(of), 3, 6 if self.pairs.any() else 4)), self.pairs[of]
         slope[:, 1, 0], slope[:, 2, 0] = h, m
         slope[:, 0, 1], slope[:, 1, 1], slope[:, 2, 1] = -h**2, -2 * h * m, -m**2
-        slope[:, 2, 2] = -1.0
-        slope[bounded, 0, 3], slope[bounded, 2, 3], slope[half, 1, 3] = 1.0, -1.0, -1.0
+        slope[:, 2, -2] = -1.0
+        slope[bounded, 0, -1], slope[bounded, 2, -1], slope[half, 1, -1] = 1.0, -1.0, -1.0
+        if self.pairs.any():
+            slope[pairs, :, 2], slope[pairs, 2, 3] = s[pairs, None] * slope[pairs, :, 0], s[pairs]
+        slope[~pairs & (s < 0), :, 0] *= -1.0
         apart = half & (a2 == 0) & ~self.squares[of]
         base[apart, 0], slope[apart, 0] = base[apart, 1], slope[apart, 1]
-        slope[apart, 0, 3], base[apart, 1], slope[apart, 1] = 0.0, 0.0, 0.0
+        slope[apart, 0, -1], base[apart, 1], slope[apart, 1] = 0.0, 0.0, 0.0
         turned, away = self.losses.bare[of] != 0, self.table[:, 5] < 0
         slope[turned, :, 1], base[away, 0], slope[away, :, 0] = [0.0, 0.0, 2.0], 1.0, 0.0
         slope[away, 2, 1] = 0.0
         ends = np.stack([np.where(bounded, -1.0, np.where(half, 0.0, -np.inf)), np.where(bounded, 1.0, np.inf)], axis=1)
         vars(self).update(base=base, slope=slope, ends=ends, ends_apart=apart,
                           off=self.weights[of] * np.maximum(self.table[:, 5], 0.0),
-                          first=np.flatnonzero(np.diff(self.row, prepend=-1)), slack=slope[:, :, 3].any(axis=1))
+                          first=np.flatnonzero(np.diff(self.row, prepend=-1)), slack=slope[:, :, -1].any(axis=1))
 
     def total(self, values: FloatArray) -> FloatArray:
         """Return the sums (m, ...) over the pieces of every row."""
         return np.add.reduceat(values, self.first, axis=0) if len(values) else values
 
-    def change(self, u: FloatArray, q: FloatArray, delta: FloatArray, sigma: FloatArray) -> FloatArray:
-        """Return (P, 3) the linear part of z."""
-        x = np.stack([u[self.row], q[self.row], delta[self.row], sigma], axis=1)
-        return np.einsum("pai,pi->pa", self.slope, x)
+    def change(self, arguments: FloatArray, delta: FloatArray, sigma: FloatArray) -> FloatArray:
+        """Return (P, 3) the linear part of z, of arguments (·, m), which are u, q, v, e."""
+        return np.einsum("pai,ip->pa", self.slope, np.vstack([np.vstack([arguments, delta])[:, self.row], sigma]))
 
-    def least(self, u: FloatArray, q: FloatArray) -> FloatArray:
+    def least(self, arguments: FloatArray) -> FloatArray:
         """Return (m,) D(u, q), −inf where it has none."""
         zero = np.zeros(len(self.row))
-        alpha, beta, epsilon = (self.base + self.change(u, q, zero[:len(u)], zero)).T
+        alpha, beta, epsilon = (self.base + self.change(arguments, zero[:arguments.shape[1]], zero)).T
         alpha, beta = np.where(self.ends_apart, 0.0, alpha), np.where(self.ends_apart, alpha, beta)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             far = [np.where(alpha > 0, np.inf, np.where((alpha == 0) & (beta * np.sign(t) >= 0), 0.0, -np.inf))
@@ -157,17 +162,17 @@ class Pieces:
         mu = (1.0 / self.total(x[:, 2]))[self.row]
         return mu[:, None] * x, mu / np.where(self.slack, sigma, 1.0)
 
-    def start(self, u: FloatArray, q: FloatArray, room: float) -> tuple[FloatArray, FloatArray]:
+    def start(self, arguments: FloatArray, room: float) -> tuple[FloatArray, FloatArray]:
         """Return δ (m,), at least `room` below D, and σ (P,) at which every z is definite.
 
         Raises
         ------
         ValueError
-            If there are none: D has no interior at (u, q).
+            If there are none: D has no interior there.
         """
-        delta, sigma = self.least(u, q) - room, np.zeros(len(self.row))
+        delta, sigma = self.least(arguments) - room, np.zeros(len(self.row))
         for _ in range(60):
-            alpha, beta, epsilon = (self.base + self.change(u, q, delta, np.zeros(len(self.row)))).T
+            alpha, beta, epsilon = (self.base + self.change(arguments, delta, np.zeros(len(self.row)))).T
             bounded, half = np.isfinite(self.ends[:, 1]), self.slack & ~np.isfinite(self.ends[:, 1])
             # where the determinant is positive: (α + σ)(ε − σ) > β²/4 or |β − σ| < 2√(αε)
             middle = np.where(bounded, (epsilon - alpha) / 2, beta)
@@ -175,7 +180,7 @@ class Pieces:
                              2 * np.sqrt(np.maximum(alpha * epsilon, 0.0)))
             low, high = np.maximum(middle - width, 0.0), middle + width
             sigma = np.where(bounded | half, (low + high) / 2, 0.0)
-            alpha, beta, epsilon = (self.base + self.change(u, q, delta, sigma)).T
+            alpha, beta, epsilon = (self.base + self.change(arguments, delta, sigma)).T
             good = (alpha > 0) & (4 * alpha * epsilon > beta**2) & ((sigma > 0) | ~self.slack)
             bad = np.minimum.reduceat(good, self.first) == 0
             if not bad.any():
