@@ -70,7 +70,7 @@ def main() -> None:
         if options.rows not in words:
             continue
         print(words, end="", flush=True)
-        for relaxation in ("sdp", md.Exact(method="branching")):
+        for relaxation in ("sdp", md.SDP(cuts="all"), md.Exact(method="branching"))[::1 + options.all]:
             began = time.process_time()
             found = problem(options.directory, *row).solve(relaxation, random_state=0, tol=1e-3,
                                                            time_limit=options.limit)

@@ -15,7 +15,7 @@ from margindsl.program.exhaustion import members
 from margindsl.program.lift import Cuts
 from margindsl.program.lift_certificate import repair_lift
 from margindsl.program.nodes import JointNodes, within
-from margindsl.relaxations.lift import lift, violated_products, violated_triangles, widened
+from margindsl.relaxations.lift import lift, referred, violated_products, violated_triangles, widened
 from margindsl_solvers.conic import Clarabel
 
 pytestmark = pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
@@ -82,6 +82,29 @@ def test_decision_values_within_intervals_prove_no_less_and_trees_of_them_the_op
     assert plain.bound * (1 - 1e-3) <= within.bound <= best.value * (1 + 1e-9) and within.verify()
     tree = problem.solve(md.Exact(method="branching", nodes="joint", starts=seed), random_state=0)
     assert tree.value == pytest.approx(best.value, rel=1e-5) and tree.verify() and tree.gap <= 2e-4
+
+
+@pytest.mark.parametrize("loss, labels", [
+    (loss, labels) for i, loss in enumerate(list(LOSSES)[:5]) for j, labels in enumerate(SETS) if (i + 2 * j) % 3 == 1])
+def test_losses_conditional_on_labels_prove_no_less_and_any_of_their_multipliers_a_bound(loss, labels):
+    problem = declared(loss, labels, seed=1, n=7)
+    best, rng = problem.solve(md.Exact(method="enumeration"), random_state=0), np.random.default_rng(0)
+    program = problem.program()
+    form = referred(replace(lift(program, whole=True), conditional=True))[0]
+    form = replace(form, cuts=violated_triangles(-np.ones((form.count, 1)), 30).joined(
+        violated_triangles(rng.normal(size=(form.count, 9)) / 3, 10)))
+    plain, more = (repair_lift(held, md.Solver("interior").solve(held, Budget(tol=1e-7))).bound
+                   for held in (replace(form, conditional=False), form))
+    optimum = (best.value - program.constant) / program.scale
+    assert np.count_nonzero(form.conditioned) > 2 and plain * (1 - 1e-6) <= more <= optimum * (1 + 1e-7)
+    m, size = form.losses.rows, form.losses.weights.max()
+    for scale in (0.1, 1.0):
+        point = {name: scale * size * rng.normal(size=m) for name in "uqve"} | {
+            "gamma": scale * size * rng.random(form.cuts.count), "d": np.zeros(form.count)}
+        assert repair_lift(form, point).bound <= optimum * (1 + 1e-9)
+    solution = problem.solve(md.SDP(cuts="all"), random_state=0)
+    assert solution.verify() and solution.bound <= best.value * (1 + 1e-9)
+    assert solution.bound >= problem.solve(md.SDP(cuts="none"), random_state=0).bound - 1e-3 * abs(best.value)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared hinge"])
