@@ -9,8 +9,8 @@ import numpy as np
 
 from margindsl.calculus.accuracy import EPS, greatest_ratio
 from margindsl.errors import DeclarationError
-from margindsl.labelset.codes import differences, runner_up
 from margindsl.program.answers import Variable
+from margindsl.program.codes import differences, runner_up
 from margindsl.program.equalities import dual_limits, project_duals
 from margindsl.program.labelled import LabelledForm
 from margindsl.program.losses import Losses

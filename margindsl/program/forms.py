@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError
-from margindsl.labelset.codes import code_rows, simplex_codes, stacked
 from margindsl.program.answers import Variable
+from margindsl.program.codes import code_rows, simplex_codes, stacked
 from margindsl.program.form import Form
 from margindsl.program.labelled import FixedLabelForm
 from margindsl.typing import FloatArray, IntArray

@@ -75,8 +75,8 @@ class SDP(Relaxation):
         triangle inequalities that are violated most. "auto" cuts what constraints couple, up to 500 components, for as
         long as a round raises the bound by a thousandth, and by a hundredth a second of its estimated time, and leaves
         them to solvers that go on from round to round ("interior"); of more clusters it adds the "products" alone.
-        "all" goes on until nothing is won, with cuts of five and seven labels grown from triangles, and has labels that
-        nothing couples take part. Bounds are never below those of "none".
+        "all" goes on until nothing is won, with cuts of five and seven labels grown from triangles, labels that nothing
+        couples, and losses conditional on labels against a reference. Bounds are never below those of "none".
     cut_rounds : int
         Most rounds of cuts.
     tol : float or None
