@@ -16,7 +16,7 @@ from margindsl.drivers.checkpoint import State, pack, raw_of, raw_state
 from margindsl.drivers.run import LATE, Run, StoppingRule
 from margindsl.drivers.starts import distinct
 from margindsl.errors import SolverError
-from margindsl.program.codes import first_names
+from margindsl.program.clusters import first_names
 from margindsl.program.exhaustion import coded_costs
 from margindsl.program.forms import SaddleForm
 from margindsl.program.program import MarginProgram

@@ -15,7 +15,7 @@ from margindsl.drivers.starts import distinct
 from margindsl.features import FeatureOperator
 from margindsl.features.derived import weighted_gram
 from margindsl.host.clock import EIGEN_WORK, check
-from margindsl.program.codes import first_names
+from margindsl.program.clusters import first_names
 from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray

@@ -15,12 +15,12 @@ from scipy.sparse import csr_array
 from margindsl.errors import DeclarationError, SizeError, SolverError
 from margindsl.host.clock import check
 from margindsl.labelset.bound import LiftedBound
+from margindsl.labelset.codes import simplex_codes
 from margindsl.labelset.components import Constraints, link_sentence
 from margindsl.labelset.existence import draw_linked, greedy_member
 from margindsl.labelset.forcing import Path, implied, tighten_sizes
 from margindsl.labelset.names import by_first_point
 from margindsl.labelset.oracle import maximise
-from margindsl.program.codes import simplex_codes
 from margindsl.typing import ArrayLike, BoolArray, IntArray
 
 _ENUMERABLE = 1 << 22

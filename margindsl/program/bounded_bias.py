@@ -13,8 +13,8 @@ import numpy as np
 
 from margindsl.calculus.accuracy import EPS, rounding
 from margindsl.features import FeatureOperator
+from margindsl.labelset.codes import differences
 from margindsl.program.bounds import DecisionBound
-from margindsl.program.codes import differences
 from margindsl.typing import BoolArray, FloatArray
 
 

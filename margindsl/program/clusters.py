@@ -9,8 +9,8 @@ import numpy as np
 
 from margindsl.calculus.accuracy import EPS, greatest_ratio
 from margindsl.errors import DeclarationError
+from margindsl.labelset.codes import differences
 from margindsl.program.answers import Variable
-from margindsl.program.codes import differences, runner_up
 from margindsl.program.equalities import dual_limits, project_duals
 from margindsl.program.labelled import LabelledForm
 from margindsl.program.losses import Losses
@@ -212,3 +212,31 @@ class ClusterForm(LabelledForm):
 
     def size(self) -> dict[str, int]:
         return super().size() | {"clusters": self.clusters}
+
+
+def runner_up(decision: FloatArray, labels: IntArray) -> IntArray:
+    """Return the (n,) strongest cluster other than a point's own, of decision values (n, k)."""
+    rest = np.array(decision)
+    rest[np.arange(len(labels)), labels] = -np.inf
+    return rest.argmax(axis=1)
+
+
+def first_names(labellings: IntArray, heights: FloatArray | None = None) -> tuple[IntArray, FloatArray]:
+    """Return labellings (T, n) with clusters numbered by first appearance, and heights (T, k) of clusters so named.
+
+    Both are equal where names alone differ; heights of clusters that are empty are zero.
+
+    Examples
+    --------
+    >>> first_names(np.array([[2, 0, 2, 1], [0, 1, 0, 2]]))[0].tolist()
+    [[0, 1, 0, 2], [0, 1, 0, 2]]
+    """
+    k = int(labellings.max()) + 1 if heights is None else heights.shape[1]
+    found = [labellings == name for name in range(k)]
+    first = np.stack([np.where(own.any(axis=1), own.argmax(axis=1), own.shape[1]) for own in found], axis=1)
+    order = np.argsort(first, axis=1, kind="stable")
+    out = np.zeros(labellings.shape, dtype=np.min_scalar_type(k))
+    for own, position in zip(found, np.argsort(order, axis=1, kind="stable").T):
+        out += own * position[:, None].astype(out.dtype)
+    given = np.zeros(first.shape) if heights is None else np.where(first < labellings.shape[1], heights, 0.0)
+    return out, np.take_along_axis(given, order, axis=1) + 0.0  # no negative zeros

@@ -8,8 +8,8 @@ import numpy as np
 
 from margindsl.labelset import LabelSet
 from margindsl.program.certificates import Certificate
-from margindsl.program.codes import code_rows
 from margindsl.program.equalities import project_duals
+from margindsl.program.forms import code_rows
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from margindsl.errors import DeclarationError
+from margindsl.labelset.codes import simplex_codes
 from margindsl.program.answers import Variable
-from margindsl.program.codes import code_rows, simplex_codes, stacked
 from margindsl.program.form import Form
 from margindsl.program.labelled import FixedLabelForm
 from margindsl.typing import FloatArray, IntArray
@@ -111,3 +111,21 @@ class SaddleForm(Form):
 
 
 __all__ = ["FixedLabelForm", "Form", "SaddleForm"]
+
+
+def code_rows(labellings: IntArray, codes: FloatArray) -> FloatArray | IntArray:
+    """Return (T q, n) coordinates of the codes (k, q) of T labellings (T, n), those of one labelling together.
+
+    Examples
+    --------
+    >>> code_rows(np.array([[1, 0]]), np.array([[-1.0], [1.0]])).tolist()
+    [[1, -1]]
+    """
+    whole = codes.astype(np.int8)  # an eighth of the memory
+    rows = (whole if np.array_equal(whole, codes) else codes)[labellings]
+    return rows.transpose(0, 2, 1).reshape(-1, labellings.shape[1])
+
+
+def stacked(columns: FloatArray, width: int) -> FloatArray:
+    """Return (q r, T) vectors w, the columns of V one after another, of V (r, q) side by side, (r, T q)."""
+    return np.ascontiguousarray(columns.T).reshape(columns.shape[1] // width, -1).T

@@ -13,9 +13,9 @@ from margindsl.calculus.accuracy import greatest_ratio
 from margindsl.errors import DeclarationError
 from margindsl.features import AffineFeatures, CodedRows
 from margindsl.host.frozen import frozen_property
+from margindsl.labelset.codes import differences, simplex_codes
 from margindsl.program.answers import Variable
 from margindsl.program.bounds import contradiction, is_unbounded
-from margindsl.program.codes import differences, simplex_codes
 from margindsl.program.equalities import moved_duals
 from margindsl.program.form import Form
 from margindsl.program.gauge import Gauge

@@ -13,11 +13,11 @@ from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features.operator import FeatureOperator
 from margindsl.host.frozen import frozen
 from margindsl.labelset import LabelSet
+from margindsl.labelset.codes import contrasts, simplex_codes
 from margindsl.program.absorption import absorb_labels
 from margindsl.program.bounded_bias import BiasLimits, Interval, bias_limits
 from margindsl.program.bounds import DecisionBound
-from margindsl.program.clusters import ClusterForm
-from margindsl.program.codes import contrasts, runner_up, simplex_codes
+from margindsl.program.clusters import ClusterForm, runner_up
 from margindsl.program.dump import dump_decision, dump_losses
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.gauge import Gauge

@@ -18,7 +18,7 @@ import numpy as np
 
 import margindsl as md
 from margindsl.errors import GrammarError, RefusalError
-from margindsl.program.codes import simplex_codes
+from margindsl.labelset.codes import simplex_codes
 
 LOSSES = {
     "hinge": (md.hinge, lambda m: cp.pos(1 - m)),

@@ -10,7 +10,7 @@ import pytest
 
 import margindsl as md
 from margindsl.errors import DeclarationError, GrammarError
-from margindsl.program.codes import simplex_codes
+from margindsl.labelset.codes import simplex_codes
 from margindsl.runtime.compiled import no_worse
 
 N = 6

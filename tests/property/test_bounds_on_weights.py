@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl.program.codes import simplex_codes
+from margindsl.labelset.codes import simplex_codes
 
 N = 6
 X = np.random.default_rng(0).normal(size=(N, 2)) + [1.0, 0.5]

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import margindsl as md
+from margindsl.labelset.codes import contrasts, simplex_codes
 from margindsl.program.bounded_bias import BiasLimits
-from margindsl.program.codes import contrasts, simplex_codes
 from margindsl.proof import check as script
 
 N, K = 5, 3

@@ -10,7 +10,7 @@ import pytest
 import margindsl as md
 from margindsl.contract import Budget
 from margindsl.errors import AccuracyWarning, TrivialityWarning
-from margindsl.program.codes import runner_up
+from margindsl.program.clusters import runner_up
 from margindsl.program.repair import repaired
 from margindsl.program.split import SplitLosses, parted
 

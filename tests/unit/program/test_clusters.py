@@ -14,10 +14,10 @@ from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features import build
 from margindsl.features.derived import CodedRows, weighted_gram
 from margindsl.labelset import presolve
+from margindsl.labelset.codes import contrasts, simplex_codes
 from margindsl.program.bounds import DecisionBound
 from margindsl.program.certificates import certify_fixed_labels
-from margindsl.program.clusters import ClusterForm
-from margindsl.program.codes import contrasts, runner_up, simplex_codes
+from margindsl.program.clusters import ClusterForm, runner_up
 from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.program import CODINGS, MarginProgram
 from margindsl.program.split import SplitLosses

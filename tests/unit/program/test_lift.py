@@ -11,9 +11,9 @@ from margindsl.calculus import PLQ, Logistic
 from margindsl.contract import Budget
 from margindsl.errors import DeclarationError
 from margindsl.features import build
+from margindsl.labelset.codes import simplex_codes
 from margindsl.program import lift_certificate
 from margindsl.program.bounds import DecisionBound, QuadraticBound
-from margindsl.program.codes import simplex_codes
 from margindsl.program.lift import Cuts, LiftForm, LiftPoint
 from margindsl.program.lift_certificate import greatest_excess, repair_lift
 from margindsl.program.losses import Losses, LossTerm, SharedScalars

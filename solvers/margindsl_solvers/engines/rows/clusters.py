@@ -13,8 +13,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.features.derived import weighted_gram
-from margindsl.program.clusters import ClusterForm
-from margindsl.program.codes import runner_up
+from margindsl.program.clusters import ClusterForm, runner_up
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.rows.model import Block, Pair, Rows
 from margindsl_solvers.engines.rows.plane import bordered, solve_positive

@@ -14,7 +14,7 @@ from margindsl.calculus.accuracy import relative_gap
 from margindsl.features.operator import total
 from margindsl.host.frozen import frozen_property
 from margindsl.host.threads import Workers
-from margindsl.program.codes import first_names
+from margindsl.program.clusters import first_names
 from margindsl.program.equalities import project_duals
 from margindsl.program.forms import SaddleForm
 from margindsl.typing import FloatArray, IntArray
