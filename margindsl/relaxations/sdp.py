@@ -48,7 +48,6 @@ A_ROUND, MULTIPLIERS = 4, 2000  # cuts that a round adds a component, and multip
 LEAST_RISE, A_STEP = 1e-3, 1e-3  # of the bound by a round, and a step of a thousand multipliers (a tenth of a second)
 GROWN, NEARLY = 300, -0.15  # triangles that wider cuts are grown from, and how far from violated they may be
 HELD, LIGHT = 1e-3, 5e-5  # least γ of a cut that is kept, relative to bound and slack, of many and of few
-FEWER = 4.0  # times that of "all" cuts, beside multipliers v and e: half the time for .1 % of the bound
 FIRM = 1e-2  # the same where digits are missing
 FAINT = 1e-3  # least weight of a block: duals of the lift know of those that labels do not choose
 BESIDE = 0.2  # of the time left, of a lift beside another relaxation
@@ -295,7 +294,7 @@ class SDP(Relaxation):
 
             # 4. The cuts that bind, and the violated ones
             few = np.argsort(np.argsort(-price)) < INTERIOR - form.multipliers + form.cuts.count  # a step costs little
-            used = form.cuts.equal | (price > (FEWER if self.cuts == "all" else 1.0) * np.where(few, LIGHT, HELD))
+            used = form.cuts.equal | (price > np.where(few, LIGHT, HELD))
             kept = form.cuts.take(np.flatnonzero(used))
             form = replace(form, cuts=kept.joined(violated))  # the kept ones stay first
             gamma = np.append(gamma[used], np.zeros(form.cuts.count - kept.count))
