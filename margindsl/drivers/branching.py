@@ -426,9 +426,11 @@ def outer_duals(nodes: JointNodes) -> FloatArray:
     by their multipliers λ: there ½|w|² + Σcρ ± λφᵀw is least. Newton's method takes all at once, in the known's span.
     """
     # 1. The known points alone, margins A w; directions G in their span, and the squares of what is beside it
-    form, value = nodes.contraction(np.asarray(nodes.program.labels.pinned))[0], nodes.known()
+    labels, source = nodes.program.labels, nodes.program.source  # proofs know given labels, not forced ones
+    form, value = nodes.contraction(np.asarray(labels.pinned))[0], nodes.known()
     of, own, seen = form.losses, np.flatnonzero(form.decided), form.decided[form.losses.points] != 0
-    r = min(len(own), int(form.features.rank))
+    given = labels.component[source.known[0]] if source is not None and source.labels.n == form.n else labels.component
+    r = min(len(own), int(form.features.rank)) * bool(np.all(np.isin(np.flatnonzero(~labels.free), given)))
     bounded = nodes.is_bounded and np.isfinite(value) and np.all(np.isinf([term.loss.domain for term in of.terms]))
     if not bounded or not r or not form.features.row_norms().any() or form.n * max(len(own), r) * r**2 > LARGEST_REACH:
         return np.zeros((0, of.rows))

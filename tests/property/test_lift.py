@@ -131,6 +131,17 @@ def test_decision_values_of_better_labels_lie_in_their_intervals(loss, columns):
         assert least - 1e-6 <= found <= least + (0.02 if loss == "squared hinge" else np.ptp(ends[i]))
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_labels_that_a_bound_forces_say_where_weights_are_in_words_that_a_proof_knows(seed):
+    y, f = md.Labels(6), md.Hyperplane(np.random.default_rng(seed).normal(size=(6, 2)), centre=False)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.sum(md.squared_hinge(y * f))),
+                         [y[0] == y[1], y[1] == y[2], y[2] == y[3], md.sum(y) >= -1])  # four are +1
+    best = problem.solve(md.Exact(method="enumeration"), random_state=0)
+    for relaxation in ("sdp", md.SDP(cuts="all"), md.Exact(method="branching", nodes="joint")):
+        solution = problem.solve(relaxation, random_state=0)
+        assert solution.verify() and "proves" not in solution.message and solution.bound <= best.value * (1 + 1e-9)
+
+
 def test_the_upper_branch_of_odm_counts():
     """Seed 3 of fourteen normal points in R³: labels alone .816 and 1.213, both moments 1.195 and 7.495."""
     X = np.random.default_rng(3).standard_normal((14, 3))
