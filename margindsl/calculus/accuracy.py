@@ -45,11 +45,6 @@ def relative_gap(value: float, bound: float, noise: float = 0.0, negligible: flo
         What rounding may have done to the difference, `rounding` of the sizes of all that was summed.
     negligible : float
         Least size the difference is compared with, of a problem whose value may be zero exactly.
-
-    Examples
-    --------
-    >>> relative_gap(2e-12, 1e-12), relative_gap(0.0, 0.0)
-    (0.5, 0.0)
     """
     difference = abs(value - bound) - noise
     if not difference > 0:
@@ -59,13 +54,7 @@ def relative_gap(value: float, bound: float, noise: float = 0.0, negligible: flo
 
 
 def greatest_ratio(numbers: Any, sizes: Any) -> float:
-    """Return max |number| / size, 0 where a number is zero whatever its size.
-
-    Examples
-    --------
-    >>> greatest_ratio([0.0, -1.0], [0.0, 4.0])
-    0.25
-    """
+    """Return max |number| / size, 0 where a number is zero whatever its size."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.abs(numbers) / np.asarray(sizes)
     return float(np.max(np.where(np.asarray(numbers) == 0, 0.0, ratios), initial=0.0))

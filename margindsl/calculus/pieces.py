@@ -155,13 +155,7 @@ def three_points(lower: float, upper: float) -> FloatArray:
 
 
 def polynomial(row: FloatArray) -> str:
-    """Return a quadratic as text.
-
-    Examples
-    --------
-    >>> polynomial(np.array([1.0, -2.0, 1.0]))
-    'x^2 - 2 x + 1'
-    """
+    """Return a quadratic as text."""
     parts: list[str] = []
     for value, power in zip(row, ("x^2", "x", "")):
         if value == 0:

@@ -56,14 +56,6 @@ class DenseFeatures(HeldMatrix, FeatureOperator):
         The map of new points; it must send training points to their rows.
     label : str
         One line saying what the features are.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from margindsl.features.maps import LinearMap
-    >>> phi = DenseFeatures(np.array([[1.0, 2.0], [3.0, 4.0]]), LinearMap(2))
-    >>> phi.apply(np.array([1.0, 1.0])).tolist(), phi.adjoint(np.array([1.0, -1.0])).tolist()
-    ([3.0, 7.0], [-2.0, -2.0])
     """
 
     is_dense = True

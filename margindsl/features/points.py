@@ -41,12 +41,6 @@ def check_points(X: Any, n_min: int = 2, name: str = "X") -> Points:
         Least number of rows.
     name : str
         What messages call the argument.
-
-    Examples
-    --------
-    >>> check_points([[0, 1], [2, 3]])
-    array([[0., 1.],
-           [2., 3.]])
     """
     X = on_cpu(X, name)
     if is_lazy(X):

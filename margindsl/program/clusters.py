@@ -225,11 +225,6 @@ def first_names(labellings: IntArray, heights: FloatArray | None = None) -> tupl
     """Return labellings (T, n) with clusters numbered by first appearance, and heights (T, k) of clusters so named.
 
     Both are equal where names alone differ; heights of clusters that are empty are zero.
-
-    Examples
-    --------
-    >>> first_names(np.array([[2, 0, 2, 1], [0, 1, 0, 2]]))[0].tolist()
-    [[0, 1, 0, 2], [0, 1, 0, 2]]
     """
     k = int(labellings.max()) + 1 if heights is None else heights.shape[1]
     found = [labellings == name for name in range(k)]

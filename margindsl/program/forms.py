@@ -113,14 +113,20 @@ class SaddleForm(Form):
 __all__ = ["FixedLabelForm", "Form", "SaddleForm"]
 
 
-def code_rows(labellings: IntArray, codes: FloatArray) -> FloatArray | IntArray:
-    """Return (T q, n) coordinates of the codes (k, q) of T labellings (T, n), those of one labelling together.
+def by_coordinate(codes: FloatArray) -> FloatArray:
+    """Return what takes a one, then the coordinates of unknown codes, to those of all codes (N p, 1 + unknown p).
 
-    Examples
-    --------
-    >>> code_rows(np.array([[1, 0]]), np.array([[-1.0], [1.0]])).tolist()
-    [[1, -1]]
+    `codes` (N, p): of the labels that are known, zeros of the others.
     """
+    (N, p), free = codes.shape, np.flatnonzero(~np.any(codes, axis=1))
+    out = np.zeros((N, p, 1 + len(free) * p))
+    out[:, :, 0] = codes
+    out[free[:, None], np.arange(p), 1 + np.arange(len(free) * p).reshape(len(free), p)] = 1.0
+    return out.reshape(N * p, -1)
+
+
+def code_rows(labellings: IntArray, codes: FloatArray) -> FloatArray | IntArray:
+    """Return (T q, n) coordinates of the codes (k, q) of T labellings (T, n), those of one labelling together."""
     whole = codes.astype(np.int8)  # an eighth of the memory
     rows = (whole if np.array_equal(whole, codes) else codes)[labellings]
     return rows.transpose(0, 2, 1).reshape(-1, labellings.shape[1])

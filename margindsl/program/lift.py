@@ -162,7 +162,7 @@ class LiftForm(Form):
     and cuts; a free bias is a last coordinate of w that costs nothing. A point whose label nothing else sees has no
     component (−1): its label is minimised out, the first moment being free. With every point so it is the weight lift;
     with the component of known labels beside it is [[1, wᵀ], [w, W]]; of several clusters M holds inner products of
-    codes, W is the mean over the coordinates, and squares are of no use to a component (theory, "k > 2").
+    codes, W is the mean over the coordinates, and squares are of no use to open codes.
 
     Dual: max Σ_r D_r(u_r, q_r) − ½(Σd + Σκβ² − Σγl + Σηℓ²), D_r(u, q) = inf_t c_rρ_r(t + d_r) + ut − qt², over
     κ, γ, η ≥ 0, Σ b_r u_r = q, with ũ_i = Σ a_r u_r, q̃_i = Σ a_r² q_r and
@@ -200,6 +200,8 @@ class LiftForm(Form):
         conditional rows: what holds then holds of labellings of a lower value than one that is known.
     conditional : bool
         Whether rows of points with a component have v and e.
+    codes : (N, k − 1) float array, optional
+        Unit codes of known labels, zeros of others: W is not the mean over coordinates then, and has their squares.
     blocks : tuple of FeatureOperator
         Features of each block alone, where the norm is the sum of those of blocks, and `features` are of one weighting
         of them. ½(Σt)² is the least of ½Σt²/x over weights x of sum one: a dual point without squares that holds for
@@ -215,6 +217,7 @@ class LiftForm(Form):
     cuts: Cuts = field(default_factory=Cuts.none, kw_only=True)
     domain: FloatArray | None = field(default=None, kw_only=True)
     conditional: bool = field(default=False, kw_only=True)
+    codes: FloatArray | None = field(default=None, kw_only=True)
     blocks: tuple[FeatureOperator, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
@@ -292,28 +295,31 @@ class LiftForm(Form):
     def ceiling(self) -> FloatArray:
         """Return (m,) the greatest q at which D may be finite; q is 0 where this is 0 and a row is linear.
 
-        Squares of clusters' margins are at most |Vᵀφ|², so that q ≤ 0; of a loss that is not piecewise quadratic no
-        minimum is known with both u and q.
+        Squares of open margins of clusters are at most |Vᵀφ|², so that q ≤ 0; of a loss that is not piecewise quadratic
+        no minimum is known with both u and q.
         """
         losses, out = self.losses, np.zeros(self.losses.rows)
         for term, part in losses.slices():
-            if self.clusters > 2:
-                continue
             if isinstance(term.loss, PLQ):
                 ends = [a2 for a, b, a2, _, _ in term.loss.pieces if not (np.isfinite(a) and np.isfinite(b))]
                 out[part] = term.weights * min(ends) if ends and self.domain is None else np.inf
             elif term.loss.is_root_convex and prefers_agreement(term.loss):
                 out[part] = 0.5 * (1.0 - 1e-9) * term.weights * float(term.loss.curvature(FAR))
-        return out
+        return np.where(self.plain, out, 0.0)
+
+    @frozen_property
+    def plain(self) -> BoolArray:
+        """Return (m,) which rows have the squares of their margins: of two clusters, or of a known code."""
+        known = False if self.codes is None else np.any(self.codes, axis=1)[self.component[self.losses.points]]
+        return np.full(self.losses.rows, self.clusters == 2) | known
 
     @frozen_property
     def squared(self) -> BoolArray:
         """Return (m,) which rows have a q."""
-        whole = np.concatenate([np.zeros(0, dtype=bool), *(
-            np.full(term.rows, isinstance(term.loss, PLQ)) for term in self.losses.terms)])
-        by_label = np.repeat([t.bare is not None for t in self.losses.terms], [t.rows for t in self.losses.terms])
-        alone = ~(np.any(self.losses.coupling, axis=1) | by_label.astype(bool)) & (not self.blocks)
-        return alone & (~self.linear | (whole & (self.clusters == 2)))
+        whole, by_label = (np.repeat(x, [t.rows for t in self.losses.terms]).astype(bool) for x in (
+            [isinstance(t.loss, PLQ) for t in self.losses.terms], [t.bare is not None for t in self.losses.terms]))
+        alone = ~(np.any(self.losses.coupling, axis=1) | by_label) & (not self.blocks)
+        return alone & (~self.linear | (whole & self.plain))
 
     @frozen_property
     def turned(self) -> BoolArray:
@@ -487,8 +493,7 @@ def _least_of_pieces(term: LossTerm, u: FloatArray, q: FloatArray, domain: Float
             vertex = np.where(A > 0, np.clip(-B / (2 * A), low, high), low)
             for t, side in ((low, -1), (high, 1), (vertex, 0)):
                 size = (parts[0].sum(axis=0) * np.abs(t) + parts[1].sum(axis=0)) * np.abs(t) + parts[2]
-                falls = (A < 0) | ((A == 0) & (side * B < 0))
-                flat = (A == 0) & (B == 0)
+                falls, flat = (A < 0) | ((A == 0) & (side * B < 0)), (A == 0) & (B == 0)
                 value = np.where(np.isfinite(t), (A * t + B) * t + C - rounding(size), np.where(
                     falls, -np.inf, np.where(flat, C, np.inf)))
                 out = np.minimum(out, np.where(low <= high, value, np.inf))

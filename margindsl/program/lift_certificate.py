@@ -16,6 +16,7 @@ from margindsl.host.clock import EIGEN_WORK, check, while_time
 from margindsl.program.certificates import Certificate, lifted_arrays
 from margindsl.program.component_rows import ComponentRows, Inverse, greatest_eigenvalue
 from margindsl.program.equalities import project_duals
+from margindsl.program.forms import by_coordinate
 from margindsl.program.lift import LiftForm, LiftPoint
 from margindsl.typing import FloatArray
 
@@ -213,14 +214,18 @@ def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterat
             moved = replace(moved, d=d, kappa=kappa)
         check(EIGEN_WORK * form.count**3 / 2)
         G = root @ root.T
-        lowest = eigenvalues(np.diag(moved.d) + label_part(form, moved) - G)
+        labels = np.diag(moved.d) + label_part(form, moved)
+        if form.codes is not None:
+            basis = by_coordinate(form.codes)
+            labels = basis.T @ np.kron(labels, np.eye(form.codes.shape[1])) @ basis
+        lowest = eigenvalues(labels - G)
         scale = max(float(np.abs(lowest).max()), float(np.abs(moved.d).max(initial=0.0)), float(np.trace(G)), 1e-300)
         short = max(0.0, -float(lowest[0]))
         if np.isfinite(short):
             yield replace(moved, d=moved.d + short + 8 * np.finfo(float).eps * (form.count + form.order) * scale)
         if short <= 1e-9 * scale or not np.any(moved.q):
             break
-    if form.cuts.count:
+    if form.cuts.count or form.codes is not None:
         return
     point = replace(point, q=np.where(form.turned, 0.0, point.q), v=np.zeros(0), e=np.zeros(0))
     if searched and form.count:
@@ -424,6 +429,9 @@ def label_part(form: LiftForm, point: LiftPoint) -> FloatArray:
 def _whitened(form: LiftForm, point: LiftPoint) -> Any:
     """Return H P^{-1/2}, None unless P = P₀ + 2Σq̃φφᵀ + Σησσᵀ is positive definite and well enough conditioned."""
     H, q = component_rows(form, point.u, point.v), form.scatter_squares(point.q)
+    if form.codes is not None:  # by coordinates of codes
+        own = form.codes[form.component]
+        H = by_coordinate(form.codes).T @ np.kron(H, np.eye(own.shape[1]))
     if not form.order or not (form.free_bias or np.any(q) or np.any(point.eta)):
         return H
     if isinstance(H, ComponentRows):
@@ -431,7 +439,12 @@ def _whitened(form: LiftForm, point: LiftPoint) -> Any:
     check(EIGEN_WORK * form.order**3)
     P = np.eye(form.order) + (form.sigma.T * point.eta) @ form.sigma
     P[-1, -1] -= float(form.free_bias)
-    found = eigenpairs(P + (_features(form).gram(2.0 * q) if np.any(q) else 0.0))
+    if form.codes is not None:
+        phi = np.einsum("ir,ic->irc", form.features.toarray(), own).reshape(form.n, -1)
+        P = np.kron(P, np.eye(own.shape[1])) + 2.0 * (phi.T * q) @ phi
+    elif np.any(q):
+        P = P + _features(form).gram(2.0 * q)
+    found = eigenpairs(P)
     if found is None or found[0][0] <= CONDITION * max(float(found[0][-1]), 1e-300):
         return None
     return H @ found[1] / np.sqrt(found[0])

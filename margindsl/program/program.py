@@ -401,11 +401,6 @@ class CrammerSinger(Coding):
     References
     ----------
     K. Crammer, Y. Singer (2001). On the algorithmic implementation of multiclass kernel-based vector machines.
-
-    Examples
-    --------
-    >>> CrammerSinger().margin_table(np.array([[3.0, 1.0, 0.0]])).tolist()
-    [[2.0, -2.0, -3.0]]
     """
 
     is_linear = False

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-FORMAT, VERSION, EPS, MOST = "margindsl-proof", 13, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
+FORMAT, VERSION, EPS, MOST = "margindsl-proof", 14, 2.0**-52, 1 << 22  # at most so many numbers in a block or list
 CLOSED = 1.5e-3  # the relative gap beyond which nothing is optimal, whatever was asked for
 KNOWN = 1e-6  # the relative accuracy beyond which a value is not known
 CLOSE = 1e-12  # relative accuracy of features, to the size of their column
@@ -55,10 +55,9 @@ def gathered(position: Any, X: Any, N: int) -> Any:
 def coded(coding: str, k: int) -> dict[str, Any]:
     """Return what a coding says of k clusters.
 
-    They are codes (k, c), whose products with decision values are margins; `pairs` (o, c), by which bounds on decision
-    values see them, and the largest |b|^2 of a bias that moves no pair by more than 1; the part of |f|^2 that a squared
-    margin is at least, and the greatest one; the `row` (k,) and `turn` of a decided label among the codes of a lift;
-    and lengths of arrays.
+    They are codes (k, c), whose products with decision values are margins; `pairs` (o, c), by which bounds see these,
+    and the largest |b|^2 of a bias that moves no pair by more than 1; the least and the greatest part of |f|^2 that a
+    squared margin is; `row` (k,) and `turn` of a decided label among the codes of a lift; and lengths of arrays.
     """
     signs, ones, (a, b) = np.array([[-1.0], [1.0]]), np.ones(k), np.triu_indices(k, 1)
     if coding == "binary":
@@ -155,12 +154,10 @@ class LabelSet:
 
     def sum_radius(self, j: int, z: Any) -> float:
         """Return how far sum j is from its middle at most, of the completions of z that its bound admits."""
-        # 1. what is decided, and the others all of one sign or the other, cut off by the bound
-        p, free, slack = self.p, np.abs(self.sums[j][z < 0]), self.slack[j]
+        p, free, slack = self.p, np.abs(self.sums[j][z < 0]), self.slack[j]  # all open ones of one sign, or the other
         first, unit = float(self.sums[j] @ self.own[z]) - math.fsum(free), p.units[j]
         ends = np.array([max(p.bound_lower[j], first), min(p.bound_upper[j], first + 2 * math.fsum(free))])
-        # 2. of weights that are multiples of a unit the sums that are attained: bit s says whether one is s units
-        counts = np.rint(free / unit)
+        counts = np.rint(free / unit)  # of multiples of a unit sums are attained: bit s says whether one is s units
         is_used, are_multiples = p.kappa[:, j].any(), np.abs(free - unit * counts).sum() <= slack
         if is_used and are_multiples and counts.sum() <= MOST:
             attained = 1
@@ -172,8 +169,7 @@ class LabelSet:
 
     def code_radius(self, z: Any) -> float:
         """Return the largest |sum of the codes of all|: sqrt((k sum n_c^2 - n^2) / (k - 1)), sizes n_c in limits."""
-        # a sum of squares is greatest with all sizes but one at a limit; `squares` is the greatest of every total
-        n, k, best = self.p.n, self.k, 0
+        n, k, best = self.p.n, self.k, 0  # a sum of squares is greatest with all sizes but one at a limit
         limits = np.clip([np.maximum(self.counts(z), self.least), self.most], 0, n).T.tolist()
         for odd, (least, most) in enumerate(limits):
             squares = {0: 0}
@@ -226,8 +222,7 @@ class Proof(SimpleNamespace):
         need(known and self.ridge + self.linear > 0, "the norm has no such weights")
         fair = isinstance(self.free_bias, bool) and isinstance(self.state, str) and self.bias.shape in ((), (k,))
         need(fair, "the header contradicts itself")
-        ones = "phi" not in found or np.all(self.phi[:, -1:] == 1)
-        need(ones or not self.free_bias, "the features have no column of ones for the bias")
+        need(not self.free_bias or "phi" not in found or np.all(self.phi[:, -1] == 1), "no column of ones for the bias")
         fair = not np.any(self.bare) and np.array_equal(self.decision_lower, -self.decision_upper)
         need(len(self.pairs) == 1 or fair, "several clusters have no losses by label, and differences no sign")
 
@@ -265,10 +260,7 @@ class Proof(SimpleNamespace):
         self.sums, self.sizes = kept * (D @ self.columns), kept * (np.abs(D) @ self.magnitudes)
 
     def valued(self, y: Any) -> tuple[float, float]:
-        """Return the value of labels, weights and scalars, and what rounding may have done to it.
-
-        Decision values and bias of the solution must be those of the weights.
-        """
+        """Return the value of labels and of weights, whose f and bias must be the solution's, and its rounding."""
         # Loss i at x = slope margin + coupling s: At^2 + Bt + C, t = x - anchor, in a cell, and c log(1 + exp(-ax - d))
         f, sizes, rows = self.phi @ self.w, (np.abs(self.phi) @ np.abs(self.w)).max(axis=1), np.arange(self.n)
         near = np.abs(f - self.decision) <= 64 * EPS * (sum(self.phi.shape) + 8) * sizes.max()
@@ -356,8 +348,8 @@ class Proof(SimpleNamespace):
     def least(self, u: Any, q: Any, v: Any, ends: Any = None, by: Any = None) -> tuple[float, Any, Any]:
         """Return the sum over losses of min over x of h(x) + ux + qx^2/2, rounding taken off; u and q as of margins.
 
-        Where there are `ends` (2, m), between them. `by`: codes y (n,), of open points both, of which -1 lies between
-        -ends, and v, e (m,), for yv beside u and |e| + ye beside h.
+        `ends` (2, m) hold x; `by`: codes y (n,), of open points both, -1 between -ends, and v, e (m,), for yv beside u
+        and |e| + ye beside h.
         """
         over, parts = u @ self.coupling - self.costs, np.abs(u) @ np.abs(self.coupling) + np.abs(self.costs)
         over = np.where(self.nonneg, over, np.abs(over)) <= (len(u) + 8) * EPS * parts
@@ -417,8 +409,7 @@ class Proof(SimpleNamespace):
         need(np.all(values > 0), "squares of decision values outweigh the norm")
         return F @ vectors / np.sqrt(values), off / math.sqrt(values.min(initial=1.0))
 
-    def lifted(self, B: LabelSet, number: int, z: Any, v: Any, bare: Any, q: Any, eta: Any, seen: Any,
-               e: Any) -> Any:
+    def lifted(self, B: LabelSet, number: int, z: Any, v: Any, bare: Any, q: Any, eta: Any, seen: Any, e: Any) -> Any:
         """Return parts of a price no less than z'HP^-1H'z, of the columns seen, for all labels that are like z."""
         # FF' + T theta T' <= c(d + V kappa V') gives c(sum d + kappa r^2) - sum theta l for sums |V'z| <= r and cuts
         # |T'z|^2 >= l (= if theta < 0); c: top eigenvalue of GG', G' = [(F - VW) / sqrt d, W / sqrt kappa], T in F, V
@@ -438,13 +429,27 @@ class Proof(SimpleNamespace):
         H[-1] += bare @ self.columns  # what sees no label is of the code +1
         sizes[-1] += np.abs(bare) @ self.magnitudes
         H, sizes, cut = H * seen, sizes * seen, U.T[len(B.rows):] != 0
-        (F, off), count = self.whitened(q, eta, H, sizes), np.abs(cuts).sum(axis=1)
-        total, i, j = np.abs(cuts.sum(axis=1)), cut.argmax(axis=1), N - 1 - cut[:, ::-1].argmax(axis=1)
+        count, total = np.abs(cuts).sum(axis=1), np.abs(cuts.sum(axis=1))
+        i, j = cut.argmax(axis=1), N - 1 - cut[:, ::-1].argmax(axis=1)
         apart = np.isin(i * N + j, np.sort(position[B.apart], axis=1) @ [N, 1]) | ((i >= N - held) & (i < j))
         loose = (count != 1) & ((count != 2) | (total != 2) | ~apart)  # what is not an equality
         need(np.all(theta[loose] >= 0) and np.all(v * self.singer >= 0), "a multiplier is negative")
         least, radii = least_square(cuts, k), [*(B.sum_radius(j, z) for j in range(len(B.sums))), B.code_radius(z)]
         weights, d = np.append(kappa, -theta), np.bincount(position, d, N)
+        terms, wide = [(weights > 0, weights, np.append(np.square(radii), least)), (d >= 0, d, 1)], self
+        if not self.low and np.any(q * ~free[B.component]):  # squares of margins of decided codes, by coordinates
+            need(not np.any(q * free[B.component]), "squares of open margins beside those of decided codes")
+            one, unit = np.eye(k - 1), (np.diag(np.arange(k)) - np.triu(np.ones((k, k)), 1))[:, 1:]
+            unit = unit / np.sqrt(np.arange(1, k) * np.arange(2, k + 1) * (1 - 1 / k))
+            H, sizes, U = (np.vstack([np.kron(X[:-k], one), np.ravel(X[-k:].T @ c)]) for X, c in (
+                (H, unit), (sizes, np.abs(unit)), (U, unit)))
+            weights, d = np.repeat(weights, k - 1), np.append(np.repeat(d[:-k], k - 1), d[-k:].sum())
+            wide, eta, own = Proof.__new__(Proof), np.repeat(eta, k - 1), (~free[:, None] * unit[z])[B.component, None]
+            vars(wide).update(
+                vars(self), low=self.stretch, norm=np.repeat(self.norm, k - 1), sums=np.kron(self.sums, one),
+                sizes=np.kron(self.sizes, one), columns=(self.columns[:, :, None] * own).reshape(self.n, -1),
+                magnitudes=(self.magnitudes[:, :, None] * np.abs(own)).reshape(self.n, -1))
+        F, off = wide.whitened(q, eta, H, sizes)
         met, left = np.any(F, axis=1) | np.any(U * weights, axis=1) | (d != 0), weights > 0
         root, U = np.sqrt(d[met])[:, None], U[met] * np.sqrt(np.abs(weights))
         X, Y = np.hstack([F[met], U[:, ~left]]) / root, U[:, left] / root
@@ -454,8 +459,7 @@ class Proof(SimpleNamespace):
         G = G.T @ G if len(G) > len(G.T) else G @ G.T
         far = off[met] / root[:, 0] + np.linalg.norm(X, axis=1) + np.abs(Y) @ np.linalg.norm(W, axis=1)
         c = np.sqrt(np.max(np.linalg.eigvalsh(G), initial=0.0) + rate * np.trace(G)) + rate * np.linalg.norm(far)
-        terms = (c**2, d), (np.where(left, c**2, 1) * weights, np.append(np.square(radii), least))
-        return np.concatenate([np.where(a == 0, 0.0, a * b) for a, b in terms])
+        return np.concatenate([np.where(x == 0, 0.0, np.where(grows, c**2, 1) * x * y) for grows, x, y in terms])
 
     def leaf_bounds(self, B: LabelSet, number: int, Z: Any) -> Any:
         """Return what a dual point proves for rows of Z, labels of components."""
@@ -505,8 +509,7 @@ class Proof(SimpleNamespace):
             abs(low) + abs(prices).sum(1) + abs(charges).sum())
 
     def parts(self) -> Any:
-        """Yield shares s of the norm and the problems of groups of points alone: value >= sum s (norm + losses / s)."""
-        # every group has weights of its own, and what joins it to others is left out
+        """Yield shares s and problems of groups with weights of their own: value >= sum s (norm + losses / s)."""
         need(not len(self.costs) and math.fsum(self.shares) <= 1, "groups share scalars, or more than the norm")
         own: Any = {number: {} for number in range(-1, len(self.shares))}
         for name, x in self.arrays.items():
@@ -588,10 +591,7 @@ def check(header: dict[str, Any], arrays: dict[str, Any]) -> Report:
 
 
 def compare_features(header: dict[str, Any], arrays: dict[str, Any], X: Any) -> list[str]:
-    """Return how the features of a proof differ from linear features of points X (n, d), each column in its own unit.
-
-    Of more columns than points the proof holds a rotation, whose products are compared as far as rounding allows.
-    """
+    """Return how the features of a proof differ from linear ones of points X (n, d), each column in its own unit."""
     X, phi = np.array(X, dtype=float), np.array(arrays["phi"], dtype=float)
     if header["linear"] is not True:
         return ["the features are not linear ones of the points, and cannot be made again without the problem"]
@@ -604,7 +604,7 @@ def compare_features(header: dict[str, Any], arrays: dict[str, Any], X: Any) -> 
         X, size = np.column_stack([X, np.ones(len(X))]), np.append(size, 1.0)
     if X.shape == phi.shape and np.all(np.abs(X - phi) <= CLOSE * size):
         return []
-    if X.shape[1] > len(X) and phi.shape[1] <= len(X) + 1:
+    if X.shape[1] > len(X) and phi.shape[1] <= len(X) + 1:  # a rotation: products, as far as rounding allows
         norms, rough = np.sqrt(np.sum(X**2, axis=1)), 64 * EPS * np.sqrt(np.sum(size**2) * len(X))
         near = norms[:, None] * (CLOSE * norms + rough) + rough * (norms + rough)
         if np.all(np.abs(X @ X.T - phi @ phi.T) <= near):

@@ -115,19 +115,20 @@ def with_bias(weights: FloatArray, bias: float, header: dict[str, Any]) -> Float
     return np.vstack([w, np.full((1, w.shape[1]), bias)]) if header["free_bias"] else w
 
 
-def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any, within: bool = False) -> dict[str, Any]:
+def _points(proof: Proof, u: Any, q: Any, tau: Any, eta: Any, within: bool = False, plain: Any = False
+            ) -> dict[str, Any]:
     """Return dual points with their tangents, squares shrunk by rounding into the domain of the norm.
 
-    Shapes: `u` (P, m, c), `q` (P, m), `tau` (P, L, c), `eta` (P, L).
+    Shapes: `u` (P, m, c), `q` (P, m), `tau` (P, L, c), `eta` (P, L); `plain`: rows (m,) whose labels are known.
     """
     tables, u, q = vars(proof), np.array(u, dtype=float), np.array(q, dtype=float)
-    q = q if proof.low else np.maximum(q, 0.0)  # what proves nothing of squares that are less than decision values'
+    q = q if proof.low else np.where(plain, q, np.maximum(q, 0.0))  # what proves nothing of less than f's squares
     if not within:  # what rounding takes from the curvature of a tail would leave no minimum
         tail, ends = np.full(q.shape[1], np.inf), np.isinf(proof.left) | np.isinf(proof.right)
         np.minimum.at(tail, proof.cell[ends], proof.A[ends])
         q = np.where(proof.bare != 0, q, np.maximum(q, -2.0 * tail * (1.0 - 16 * EPS)))
-    plain = np.array_equal(proof.points, np.arange(proof.n))
-    for number in range(len(u)) if plain and np.any(q) else ():
+    alone = np.array_equal(proof.points, np.arange(proof.n))
+    for number in range(len(u)) if alone and np.any(q) and (proof.low or not np.any(q * plain)) else ():
         q[number] = definite(proof, q[number], eta[number])
     return {"u": u, "q": q, "tau": tau, "eta": eta, "tangents": tangents(tables, u.sum(axis=2), q)}
 
@@ -249,7 +250,7 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
         v[at, alone], u[at, alone] = v[at, alone] + turned[at] * u[at, alone], 0.0
     more = np.abs(e)  # |e| + e y is a square and a part of the diagonal
     d += np.column_stack([np.array([np.bincount(proof.points, row, n) for row in more]), more.sum(axis=1)])
-    point = _points(proof, u[:, :, None], q, tau, eta, "inner" in dual)
+    point = _points(proof, u[:, :, None], q, tau, eta, "inner" in dual, (B.z >= 0)[B.component[proof.points]])
     if np.any(v) or np.any(e):
         point["v"], point["e"] = v, e
     if "inner" in dual and proof.norm.all() and not (proof.coupling.any() or proof.bare.any()):

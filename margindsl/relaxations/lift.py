@@ -11,6 +11,7 @@ from margindsl.contract import Refusal
 from margindsl.errors import CalculusError
 from margindsl.features import DenseFeatures
 from margindsl.features.maps import NoMap
+from margindsl.labelset.codes import simplex_codes
 from margindsl.program.bounds import QuadraticBound
 from margindsl.program.lift import Cuts, LiftForm, contracted
 from margindsl.program.program import MarginProgram
@@ -59,6 +60,19 @@ def referred(form: LiftForm) -> tuple[LiftForm, dict[str, IntArray]]:
         return form, {}
     i = int(np.argmin(np.where(lengths > FAINT * lengths.mean(), lengths, np.inf)))  # of what is zero no label matters
     return contracted(form, -(np.arange(form.n) == i).astype(int))[0], {"paths": np.array([[1 + i]])}
+
+
+def coded(form: LiftForm, labels: IntArray) -> LiftForm:
+    """Return a lift of several clusters with the codes of known labels (n,), −1 of others, where their squares, by
+    which weights are lifted coordinate by coordinate, are of use; else the lift itself.
+    """
+    known = np.flatnonzero(labels >= 0)
+    if form.clusters == 2 or form.free_bias or form.losses.scalars.count or np.any(form.absorbed):
+        return form
+    codes = np.zeros((form.count, form.clusters - 1))
+    codes[form.component[known]] = simplex_codes(form.clusters)[labels[known]]
+    found = replace(form, codes=codes)
+    return found if np.any(found.squared & (found.ceiling > 0)) else form
 
 
 def of_products(phi: FloatArray) -> DenseFeatures:

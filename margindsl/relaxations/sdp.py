@@ -26,6 +26,7 @@ from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.lift import (
     LARGEST_PRODUCTS,
+    coded,
     lift,
     of_products,
     referred,
@@ -65,7 +66,8 @@ class SDP(Relaxation):
     solver's dual point, never its value.
 
     More than two clusters are coded by the corners of a simplex, M_ij = ⟨c_{y_i}, c_{y_j}⟩ ∈ {1, −1/(k−1)}; the
-    products M_ij ≥ −1/(k−1) are cuts, cannot-links are equalities.
+    products M_ij ≥ −1/(k−1) are cuts, cannot-links are equalities. W is the mean over coordinates of codes; "interior"
+    lifts them one by one where known labels have a use for the squares of their margins.
 
     Parameters
     ----------
@@ -150,6 +152,8 @@ class SDP(Relaxation):
             form = replace(form, conditional=True)
         form, inner, better = self._inside(run, form)
         form, decided = referred(form) if form.conditional else (form, {})
+        if run.solver.takes_cuts and (form.clusters - 1) * form.multipliers <= MOST_INSIDE:
+            form = coded(form, np.asarray(run.program.labels.pinned)[run.program.labels.component])
         start = None
         if state is not None:
             kept: dict[str, Any] = {f.name: np.asarray(state[f"cuts {f.name}"]) for f in fields(form.cuts)}

@@ -41,11 +41,6 @@ class AlternatingMu(EngineSolver):
     References
     ----------
     T. Zhang, M. Li, H. Jin (2022). Optimal margin distribution machine for semi-supervised clustering, Eq. 6-10.
-
-    Examples
-    --------
-    >>> AlternatingMu(tol=1e-4).name
-    'alternating-mu'
     """
 
     name: ClassVar[str] = "alternating-mu"

@@ -89,11 +89,6 @@ class CPSP(RowsSolver):
     ----------
     J. Wu, X.-L. Zhang (2012). Sparse kernel maximum margin clustering, Eq. 24-30, 43-49 and Algorithm 3.
     T. Joachims, C.-N. Yu (2009). Sparse kernel SVMs via cutting-plane training.
-
-    Examples
-    --------
-    >>> CPSP(max_basis=50).name
-    'cpsp'
     """
 
     name: ClassVar[str] = "cpsp"

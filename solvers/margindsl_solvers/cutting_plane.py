@@ -70,11 +70,6 @@ class CuttingPlane(RowsSolver):
     ----------
     B. Zhao, F. Wang, C. Zhang (2008). Efficient maximum margin clustering via cutting plane algorithm, Eq. 4-7.
     T. Joachims (2006). Training linear SVMs in linear time.
-
-    Examples
-    --------
-    >>> CuttingPlane(keep=0).name
-    'cutting-plane'
     """
 
     name: ClassVar[str] = "cutting-plane"

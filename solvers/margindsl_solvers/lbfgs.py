@@ -37,11 +37,6 @@ class LBFGS(RowsSolver):
         Cap on iterations, unless the budget sets one.
     memory : int
         Number of remembered pairs.
-
-    Examples
-    --------
-    >>> LBFGS(memory=20).name
-    'lbfgs'
     """
 
     name: ClassVar[str] = "lbfgs"

@@ -167,11 +167,6 @@ class MirrorProx(MirrorSolver):
     A. Nemirovski (2004). Prox-method with rate of convergence O(1/t), Eq. 3.3.
     D. Applegate et al. (2021). Practical large-scale linear programming using primal-dual hybrid gradient.
     A. Alacaoglu, Y. Malitsky (2022). Stochastic variance reduction for variational inequality methods.
-
-    Examples
-    --------
-    >>> MirrorProx(tol=1e-4).name
-    'mirror-prox'
     """
 
     name: ClassVar[str] = "mirror-prox"

@@ -39,11 +39,6 @@ class Newton(RowsSolver):
         Factor of κ between multiplier updates.
     dense_limit : int
         Largest dense system (features or active points); above it conjugate gradients are used.
-
-    Examples
-    --------
-    >>> Newton(tol=1e-10).name
-    'newton'
     """
 
     name: ClassVar[str] = "newton"

@@ -23,11 +23,6 @@ class NodeNewton(EngineSolver):
         Gap to reach, relative to the value at which a node is settled; None leaves it to branch and bound.
     max_iter : int
         Most Newton steps a node.
-
-    Examples
-    --------
-    >>> NodeNewton(max_iter=20).name
-    'node-newton'
     """
 
     name: ClassVar[str] = "node-newton"

@@ -73,6 +73,7 @@ TWO = [(relaxation, loss, constraint)  # losses and constraints side by side, ea
        for loss, constraint in zip(losses, constraints, strict=True)]
 MORE = [("sdp", md.hinge, "crammer-singer", "sizes"), ("sdp", md.squared_hinge, "crammer-singer", "partly"),
         ("sdp", md.squared_hinge, "simplex", "sizes"), ("sdp", md.hinge, "simplex", "partly"),
+        ("sdp", md.odm, "simplex", "partly"),
         ("supervised", md.hinge, "crammer-singer", "clusters"), ("supervised", md.squared_hinge, "simplex", "clusters")]
 MORE += [(relaxation, md.hinge, coding, constraint) for relaxation, coding, constraint in (
     ("exact", "simplex", "sizes"), ("exact", "crammer-singer", "partly"), ("minimax", "crammer-singer", "sizes"),

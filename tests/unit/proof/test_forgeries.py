@@ -41,6 +41,7 @@ KINDS = {  # relaxation, loss, constraint, clusters and coding
     "cases of decision bounds": ("exact", md.hinge, "decision"),
     "cases of scalars": ("exact", shared, "links"),
     "simplex lift": ("sdp", md.hinge, "sizes", 3, "simplex"),
+    "simplex lift of known labels": ("sdp", md.odm, "partly", 3, "simplex"),
     "simplex cases": ("exact", md.hinge, "partly", 3, "simplex"),
     "simplex bias": ("exact", md.hinge, "held", 3, "simplex"),
     "Crammer-Singer lift": ("sdp", md.squared_hinge, "partly", 3, "crammer-singer"),

@@ -12,6 +12,7 @@ from scipy.linalg import LinAlgError, block_diag, cho_factor, cho_solve, cholesk
 from scipy.sparse import csr_array
 
 from margindsl.calculus import PLQ
+from margindsl.program.forms import by_coordinate
 from margindsl.program.lift import LiftForm
 from margindsl.typing import BoolArray, FloatArray, IntArray
 from margindsl_solvers.engines.lift.pieces import Pieces
@@ -76,6 +77,7 @@ class LiftArrays:
     costs: FloatArray  # h (S,)
     again: IntArray  # (2, ·) in y, of what rows see without label and of their u
     labels: FloatArray | None = None  # (N', N), what is left of e_C; all of it
+    of: IntArray | None = None  # of which y atoms c½(abᵀ + baᵀ) are, where there are several of one, in order
 
     @classmethod
     def of_form(cls, form: LiftForm, features: FloatArray, sigma: FloatArray) -> LiftArrays:
@@ -149,6 +151,29 @@ class LiftArrays:
                 ((v, v_rows), (v + len(v), v_rows)) if len(v) else ())), equalities,
             np.append(scalars.costs / unit - losses.coupling.T @ u_fixed, np.zeros(len(turned))), again)
 
+    def coded(self) -> LiftArrays:
+        """Return the lift coordinate by coordinate of codes, of which those that are known are numbers: vectors of V
+        once for every coordinate, behind them φ_i ⊗ c of known codes, which have squares.
+        """
+        codes, (i, j), N = self.form.codes, self.pair, self.form.count
+        assert codes is not None
+        (n, r), e, p, own = self.features.shape, self.extras.shape[1], codes.shape[1], codes[self.form.component]
+        basis, one = by_coordinate(codes), np.eye(p)
+        whole = block_diag(basis, np.eye(r * p))
+        known = np.zeros((len(self.single), p), dtype=bool)
+        known[self.single >= N + e] = True  # the q
+        columns = np.where(known & (np.arange(p) == 0), self.single[:, None] + (N + e + n) * p - N - e, (
+            self.single[:, None] * p + np.arange(p)))
+        kept = ~known | (np.arange(p) == 0)
+        return replace(
+            self, labels=basis.T, extras=whole.T @ np.kron(self.extras, one),
+            constant=whole.T @ np.kron(self.constant, one) @ whole, features=np.vstack([
+                np.kron(self.features, one), np.einsum("ir,ic->irc", self.features, own).reshape(n, -1)]),
+            single=columns[kept], pair=np.stack([(x[:, None] * p + np.arange(p)).ravel() for x in (i, j)]),
+            of=np.append(np.nonzero(kept)[0], len(self.single) + np.repeat(np.arange(len(i)), p)),
+            scale=np.append(self.scale[:len(self.single)][np.nonzero(kept)[0]], np.repeat(
+                self.scale[len(self.single):], p)))
+
     @property
     def order(self) -> int:
         """Return N + r."""
@@ -162,8 +187,8 @@ class LiftArrays:
     @cached_property
     def vectors(self) -> FloatArray:
         """Return V (N + r, columns)."""
-        N = self.form.count
-        labels = np.vstack([np.eye(N) if self.labels is None else self.labels, np.zeros((self.features.shape[1], N))])
+        labels = np.eye(self.form.count) if self.labels is None else self.labels
+        labels = np.vstack([labels, np.zeros((self.features.shape[1], labels.shape[1]))])
         below = np.vstack([np.zeros((self.above, len(self.features))), self.features.T])
         return np.hstack([labels, self.extras, below])
 
@@ -189,6 +214,11 @@ class LiftArrays:
             found.append(np.stack([at[i], others[j], row, *np.outer(sorted((a, b)), np.ones_like(row))]))
         return tuple(np.hstack(found))
 
+    def joined(self, values: FloatArray) -> FloatArray:
+        """Return sums over the atoms of every y."""
+        first = None if self.of is None else np.searchsorted(self.of, np.arange(len(self.gain)))
+        return values if first is None else np.add.reduceat(values, first)
+
     def _of_labels(self, Z: FloatArray) -> FloatArray:
         return Z if self.labels is None else self.labels.T @ Z
 
@@ -210,7 +240,7 @@ class LiftArrays:
         products[:len(i)][far] = self._of_labels(XF[:N])[i[far], j[far] - below]
         if not far.all():
             products[:len(i)][~far] = self._of_labels(self._of_labels(X[:N, :N]).T)[i[~far], j[~far]]
-        return self.scale * np.append(squares[self.single], products)
+        return self.joined(self.scale * np.append(squares[self.single], products))
 
     def change(self, dual: Dual) -> Matrices:
         """Return the linear part of S, z and what is ≥ 0."""
@@ -235,8 +265,9 @@ class LiftArrays:
 
     def matrix(self, y: FloatArray) -> FloatArray:
         """Return Σ_s y_s A_s."""
-        N, e, ns, nz = self.form.count, self.extras.shape[1], len(self.single), len(self.single) + len(self.pair[0])
-        values, (order, C) = self.scale * y, self._pattern
+        N, e = self.form.count if self.labels is None else self.labels.shape[1], self.extras.shape[1]
+        ns, nz = len(self.single), len(self.single) + len(self.pair[0])
+        values, (order, C) = self.scale * (y if self.of is None else y[self.of]), self._pattern
         C.data = np.concatenate([values[:ns], *2 * [0.5 * values[ns:nz]]])[order]
         CV = C @ self.vectors.T
         S = self._rows.T @ CV[N:N + e]
@@ -338,8 +369,13 @@ class LiftArrays:
         d, kappa, eta, gamma, _ = np.split(self.unit * y, np.cumsum([N, J, L, T]))
         values, vectors = eigh(2.0 * X)
         factor = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, values > 1e-9 * values[-1]][:, ::-1]
-        return more | {"u": u, "q": q, "d": d, "kappa": kappa, "gamma": gamma, "eta": eta,
-                "V": factor[:N], "W": np.sqrt(self.unit) * factor[N:]}
+        V, W = factor[:self.above], np.sqrt(self.unit) * factor[self.above:]
+        if form.codes is not None and self.labels is not None:
+            V, W, known = (self.labels.T @ V).reshape(N, -1), W.reshape(form.order, -1), np.any(form.codes, axis=1)
+            among = known[form.cuts.positions].all(axis=1)  # what is said of numbers alone, said once
+            d[known] = (d[known].sum() - gamma[among] @ form.cuts.least[among]) / known.sum()
+            gamma[among] = 0.0
+        return more | {"u": u, "q": q, "d": d, "kappa": kappa, "gamma": gamma, "eta": eta, "V": V, "W": W}
 
 
 @dataclass(frozen=True, eq=False)

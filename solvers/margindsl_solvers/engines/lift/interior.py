@@ -171,7 +171,7 @@ class InteriorRun(Course[Bracket]):
         own, across = np.zeros(len(y)), curvature[lift.across[2:]]
         own[lift.signed] = ratio[many:]
         lift.add(own, np.einsum("raa->ra", curvature))
-        few = lift.order**2 < len(y) and self.error > FINE and len(lift.roles) == 2
+        few = lift.order**2 < len(y) and lift.of is None and self.error > FINE and len(lift.roles) == 2
         solve = (_by_entries if few else _by_multipliers)(lift, X, self.root if few else S_inverse, own, across)
         if solve is None:
             return Status.INACCURATE
@@ -285,7 +285,7 @@ def _by_multipliers(lift: LiftArrays, X: FloatArray, S_inverse: FloatArray, own:
     """
     ns, nz = len(lift.single), len(lift.single) + len(lift.pair[0])
     Gx, Gs, (one, i, j) = lift.gram(X), lift.gram(S_inverse), map(_span, (lift.single, *lift.pair))
-    H = np.zeros((len(own), len(own)))
+    H = np.zeros((len(lift.scale), len(lift.scale)))
     np.multiply(Gx[one][:, one], Gs[one][:, one], out=H[:ns, :ns])
     mixed = Gx[one][:, i] * Gs[one][:, j]
     mixed += Gx[one][:, j] * Gs[one][:, i]
@@ -297,6 +297,7 @@ def _by_multipliers(lift: LiftArrays, X: FloatArray, S_inverse: FloatArray, own:
     np.multiply(pairs, 0.25, out=H[ns:nz, ns:nz])
     H *= lift.scale[:, None]
     H *= lift.scale
+    H = H if lift.of is None else lift.joined(lift.joined(H).T).T
     H[lift.across[:2]] += across
     np.fill_diagonal(H, np.diag(H) + own)
     return _inverse(H)
@@ -454,11 +455,12 @@ def solve_interior(form: LiftForm, budget: Budget, reached: Reached | None = Non
         features, sigma, basis = np.zeros((form.n, 1)), np.zeros((len(sigma), 1)), np.zeros((0, 1))
     lift = LiftArrays.of_form(form, features, sigma)
     face = Face.of_lift(lift)
-    inner = lift if face is None else face.lift
+    wide = lift if form.codes is None or face is not None else lift.coded()
+    inner = wide if face is None else face.lift
     try:
         if reached is not None and reached.form is form:
             start = reached.last
-        elif reached is not None and (face is None) == (reached.far.lift.labels is None) and (
+        elif reached is not None and (face is None) == (reached.far.lift.labels is None or wide.of is not None) and (
                 face is None or reached.form.count == form.count) and np.array_equal(reached.form.linear, form.linear):
             start = moved(reached.far, inner)
         elif (y := lift.start()) is not None:
@@ -475,5 +477,5 @@ def solve_interior(form: LiftForm, budget: Budget, reached: Reached | None = Non
     y, X = answer["y"], answer["X"]
     if face is not None:
         y, X = face.multipliers(y), face.inside @ X @ face.inside.T
-    found: dict[str, Any] = lift.variables(y, X) | {"reached": Reached(form, run.iterate, run.far)}
+    found: dict[str, Any] = wide.variables(y, X) | {"reached": Reached(form, run.iterate, run.far)}
     return replace(answer, variables=found if basis is None else found | {"W": basis @ found["W"]})
