@@ -91,14 +91,7 @@ class Logistic(ConvexFunction):
 
 @dataclass(frozen=True)
 class BinaryEntropy(ConvexFunction):
-    """Represent (−u) log(−u) + (1 + u) log(1 + u) on [−1, 0], the conjugate of the logistic loss.
-
-    Examples
-    --------
-    >>> entropy = BinaryEntropy()
-    >>> entropy(-1.0), round(entropy(-0.5), 6), entropy(0.1)
-    (0.0, -0.693147, inf)
-    """
+    """Represent (−u) log(−u) + (1 + u) log(1 + u) on [−1, 0], the conjugate of the logistic loss."""
 
     @property
     def domain(self) -> tuple[float, float]:

@@ -303,14 +303,6 @@ class Owned:
         What `check_points` returned.
     name : str
         What messages call it.
-
-    Examples
-    --------
-    >>> X = np.ones((3, 2))
-    >>> owned = Owned(X, "X")
-    >>> X[0] = 7.0
-    >>> float(owned.points.max()), owned.points.flags.writeable
-    (1.0, False)
     """
 
     def __init__(self, points: Points, name: str) -> None:

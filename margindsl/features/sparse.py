@@ -30,12 +30,6 @@ class SparseFeatures(FeatureOperator):
         Subtracted from every row when given.
     shift : ndarray (d,) or None
         What was subtracted from `points` before, and is from new ones too.
-
-    Examples
-    --------
-    >>> phi = SparseFeatures(sp.csr_array(np.eye(3)), mean=np.full(3, 1 / 3))
-    >>> np.round(phi.apply(np.array([3.0, 0.0, 0.0])), 12).tolist()
-    [2.0, -1.0, -1.0]
     """
 
     skips_zeros = True

@@ -177,6 +177,23 @@ def violated_products(V: FloatArray, clusters: int, most: int, tol: float = 1e-4
     return Cuts.codes(clusters, pairs[_lowest(products[tuple(pairs.T)], most)])
 
 
+def violated_cliques(V: FloatArray, clusters: int, most: int, tol: float = 1e-4) -> Cuts:
+    """Return violated |Σ c_i|² ≥ 1 over k + 1 codes, of which two are alike, grown from the lowest products of VVᵀ.
+
+    `V` (N, p): unit rows; `tol`: violation that is passed over.
+    """
+    M, taken = V @ V.T, np.argwhere(np.triu(np.ones((len(V), len(V)), dtype=bool), 1))
+    taken = taken[_lowest(M[tuple(taken.T)], most)]
+    while taken.shape[1] <= clusters < len(V):
+        sums = M[taken].sum(axis=1)
+        np.put_along_axis(sums, taken, np.inf, axis=1)
+        taken = np.column_stack([taken, np.argmin(sums, axis=1)])
+    taken = np.unique(np.sort(taken, axis=1), axis=0)
+    squares = M[taken[:, :, None], taken[:, None]].sum(axis=(1, 2))
+    taken = taken[_lowest(squares, most)][:np.count_nonzero(squares < 1.0 - tol)]
+    return Cuts(taken, np.ones_like(taken), np.ones(len(taken)), np.zeros(len(taken), dtype=bool))
+
+
 def _lowest(depth: FloatArray, most: int) -> IntArray:
     chosen = np.argpartition(depth, most)[:most] if len(depth) > most else np.arange(len(depth))
     return chosen[np.argsort(depth[chosen], kind="stable")]

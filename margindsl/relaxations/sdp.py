@@ -31,6 +31,7 @@ from margindsl.relaxations.lift import (
     of_products,
     referred,
     refuse_clusters,
+    violated_cliques,
     violated_products,
     violated_triangles,
     widened,
@@ -327,7 +328,8 @@ class SDP(Relaxation):
         most = min(A_ROUND * N, max(N, MULTIPLIERS - form.multipliers + form.cuts.count))
         if form.clusters > 2:
             products = violated_products(V, form.clusters, max(150, A_ROUND * N))
-            return products if self.cuts == "auto" else products.joined(violated_triangles(V, most, alike=False))
+            return products if self.cuts == "auto" else products.joined(
+                violated_triangles(V, most, alike=False)).joined(violated_cliques(V, form.clusters, N))
         triangles = violated_triangles(V, most)
         if self.cuts == "auto":
             return triangles

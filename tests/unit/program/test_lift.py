@@ -18,6 +18,7 @@ from margindsl.program.lift import Cuts, LiftForm, LiftPoint
 from margindsl.program.lift_certificate import greatest_excess, repair_lift
 from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.program.split import merged_rows
+from margindsl.relaxations.lift import violated_cliques
 from margindsl_solvers.conic import Clarabel
 
 N = 8
@@ -262,6 +263,17 @@ def test_cuts_hold_for_all_labellings_and_are_tight(clusters):
     cuts = cuts.joined(Cuts.codes(clusters, np.array([[0, 1]])))
     values = np.array([cuts.values(corners[list(three)]) for three in product(range(clusters), repeat=3)])
     assert np.allclose(values.min(axis=0), cuts.least)
+
+
+@pytest.mark.parametrize("clusters", [3, 4])
+def test_of_more_codes_than_clusters_two_are_alike(clusters):
+    corners = simplex_codes(clusters + 1)  # of one cluster more
+    cuts = violated_cliques(corners / np.linalg.norm(corners[0]), clusters, 9)
+    assert np.all(cuts.values(corners) < 1e-12) and cuts.positions.tolist() == [[*range(clusters + 1)]]
+    own = simplex_codes(clusters)
+    values = [cuts.values(own[list(labels)])[0] for labels in product(range(clusters), repeat=clusters + 1)]
+    assert min(values) == pytest.approx(cuts.least[0])
+    assert violated_cliques(own[np.arange(7) % clusters], clusters, 9).count == 0
 
 
 def test_cuts_are_joined_once_each_and_name_components():
