@@ -44,6 +44,7 @@ INTERIOR = 1000  # multipliers up to which an interior point method takes under 
 LOOSEST = 1e-3  # relative accuracy of a round of cuts that others will follow
 ROUNDS, FINER = (3e-2, 4e-3, 5e-4), (1e-2, 2e-3)  # the same where rounds go on; rises below which it falls
 MOST_INSIDE = 1500  # multipliers up to which labels better than some are asked about: of all rows there are squares
+CODED = 300  # order of a lift coordinate by coordinate that takes ten seconds (iris, wine, digits)
 CUT = 500  # components up to which "auto" cuts
 SOON = 100  # components up to which the lift and its cuts take a few seconds: 1 to 5, of 200 of them 2 to 20
 A_ROUND, MULTIPLIERS = 4, 2000  # cuts that a round adds a component, and multipliers from which on it adds fewer
@@ -153,7 +154,7 @@ class SDP(Relaxation):
             form = replace(form, conditional=True)
         form, inner, better = self._inside(run, form)
         form, decided = referred(form) if form.conditional else (form, {})
-        if run.solver.takes_cuts and (form.clusters - 1) * form.multipliers <= MOST_INSIDE:
+        if run.solver.takes_cuts and (form.clusters - 1) * (form.count + min(form.order, form.n)) <= CODED:
             form = coded(form, np.asarray(run.program.labels.pinned)[run.program.labels.component])
         start = None
         if state is not None:
