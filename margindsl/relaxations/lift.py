@@ -64,10 +64,10 @@ def referred(form: LiftForm) -> tuple[LiftForm, dict[str, IntArray]]:
 
 def coded(form: LiftForm, labels: IntArray) -> LiftForm:
     """Return a lift of several clusters with the codes of known labels (n,), −1 of others, where their squares, by
-    which weights are lifted coordinate by coordinate, are of use; else the lift itself.
+    which weights are lifted coordinate by coordinate, are of use; else the lift itself, also where bounds are zero.
     """
-    known = np.flatnonzero(labels >= 0)
-    if form.clusters == 2 or form.free_bias or form.losses.scalars.count or np.any(form.absorbed):
+    known, zero = np.flatnonzero(labels >= 0), any(np.any(limits == 0) for limits in form.limits)
+    if form.clusters == 2 or form.free_bias or form.losses.scalars.count or np.any(form.absorbed) or zero:
         return form
     codes = np.zeros((form.count, form.clusters - 1))
     codes[form.component[known]] = simplex_codes(form.clusters)[labels[known]]
@@ -182,9 +182,11 @@ def violated_cliques(V: FloatArray, clusters: int, most: int, tol: float = 1e-4)
 
     `V` (N, p): unit rows; `tol`: violation that is passed over.
     """
+    if len(V) <= clusters:
+        return Cuts.none()
     M, taken = V @ V.T, np.argwhere(np.triu(np.ones((len(V), len(V)), dtype=bool), 1))
     taken = taken[_lowest(M[tuple(taken.T)], most)]
-    while taken.shape[1] <= clusters < len(V):
+    while taken.shape[1] <= clusters:
         sums = M[taken].sum(axis=1)
         np.put_along_axis(sums, taken, np.inf, axis=1)
         taken = np.column_stack([taken, np.argmin(sums, axis=1)])

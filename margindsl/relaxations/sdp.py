@@ -154,8 +154,6 @@ class SDP(Relaxation):
             form = replace(form, conditional=True)
         form, inner, better = self._inside(run, form)
         form, decided = referred(form) if form.conditional else (form, {})
-        if run.solver.takes_cuts and (form.clusters - 1) * (form.count + min(form.order, form.n)) <= CODED:
-            form = coded(form, np.asarray(run.program.labels.pinned)[run.program.labels.component])
         start = None
         if state is not None:
             kept: dict[str, Any] = {f.name: np.asarray(state[f"cuts {f.name}"]) for f in fields(form.cuts)}
@@ -242,6 +240,8 @@ class SDP(Relaxation):
         """Return the answer to a lift, its cuts added in rounds, and the repaired dual point, None when there is none.
         """
         begins, rejoins, target = run.solver.warm_starts, run.solver.takes_cuts, self.tol or run.budget.tol
+        if rejoins and (form.clusters - 1) * (form.count + min(form.order, form.n)) <= CODED:
+            form = coded(form, np.asarray(run.program.labels.pinned)[run.program.labels.component])
         base, rounds, previous, message = form, 0, -np.inf, ""
         cuts = (self.cuts != "none" and form.count <= LARGEST_PRODUCTS) if form.clusters > 2 else form.count > 2 and (
             self.cuts == "all" or (self.cuts == "auto" and rejoins and form.count <= CUT))

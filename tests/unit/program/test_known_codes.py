@@ -66,6 +66,23 @@ def test_bounds_hold_for_all_labellings_and_lose_nothing(seed):
     assert plain.bound - 1e-3 * least <= solution.bound <= least * (1 + 1e-7) and solution.verify()
 
 
+def test_a_bound_of_zero_on_the_sum_of_codes_loses_nothing():
+    X, labels = load_iris(return_X_y=True)
+    index = [0, 1, 2, 50, 51, 52, 100, 101, 102]
+    X, known = ((X - X.mean(axis=0)) / X.std(axis=0))[index], {i: int(labels[index[i]]) for i in (0, 1, 3, 4, 6)}
+    problem = declare(X, known, "least squares", 1.0, 3, lambda y: [md.sizes(y, at_least=3, at_most=3)])
+    solution, plain = (problem.solve("sdp", solver, random_state=0) for solver in ("interior", "clarabel"))
+    assert solution.bound >= (1 - 1e-3) * plain.bound and solution.verify()
+
+
+def test_an_open_tree_is_no_worse_than_the_lift():
+    X, labels = load_iris(return_X_y=True)
+    X, labels = ((X - X.mean(axis=0)) / X.std(axis=0))[::6], labels[::6]
+    problem = declare(X, {i: int(labels[i]) for i in range(0, 25, 4)}, "least squares", 1.0, 3)
+    lift, tree = problem.solve("sdp", random_state=0), problem.solve("exact", random_state=0, max_iter=1)
+    assert tree.bound >= (1 - 1e-3) * lift.bound
+
+
 def test_codes_by_coordinate_keep_inner_products():
     codes = np.vstack([simplex_codes(4)[[2, 0]], np.zeros((3, 3))])
     z = np.append(1.0, np.random.default_rng(0).normal(size=9))

@@ -370,7 +370,8 @@ class LiftArrays:
         values, vectors = eigh(2.0 * X)
         factor = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, values > 1e-9 * values[-1]][:, ::-1]
         V, W = factor[:self.above], np.sqrt(self.unit) * factor[self.above:]
-        if form.codes is not None and self.labels is not None:
+        if form.codes is not None:
+            assert self.labels is not None
             V, W, known = (self.labels.T @ V).reshape(N, -1), W.reshape(form.order, -1), np.any(form.codes, axis=1)
             among = known[form.cuts.positions].all(axis=1)  # what is said of numbers alone, said once
             d[known] = (d[known].sum() - gamma[among] @ form.cuts.least[among]) / known.sum()

@@ -297,7 +297,7 @@ def _by_multipliers(lift: LiftArrays, X: FloatArray, S_inverse: FloatArray, own:
     np.multiply(pairs, 0.25, out=H[ns:nz, ns:nz])
     H *= lift.scale[:, None]
     H *= lift.scale
-    H = H if lift.of is None else lift.joined(lift.joined(H).T).T
+    H = H if lift.of is None else lift.joined(lift.joined(H).T)
     H[lift.across[:2]] += across
     np.fill_diagonal(H, np.diag(H) + own)
     return _inverse(H)
@@ -455,7 +455,7 @@ def solve_interior(form: LiftForm, budget: Budget, reached: Reached | None = Non
         features, sigma, basis = np.zeros((form.n, 1)), np.zeros((len(sigma), 1)), np.zeros((0, 1))
     lift = LiftArrays.of_form(form, features, sigma)
     face = Face.of_lift(lift)
-    wide = lift if form.codes is None or face is not None else lift.coded()
+    wide = lift if form.codes is None else lift.coded()  # which has no face
     inner = wide if face is None else face.lift
     try:
         if reached is not None and reached.form is form:
