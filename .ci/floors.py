@@ -8,7 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-FLOOR = re.compile(r"(?P<name>[A-Za-z0-9._-]+(\[[a-z,]+\])?)\s*>=\s*(?P<version>[0-9][0-9a-z.]*)(;.*)?$")
+FLOOR = re.compile(r"(?P<name>[\w.-]+(\[[a-z,]+\])?)\s*>=\s*(?P<version>[0-9][0-9a-z.]*)(,!=[0-9.*]+)?(;.*)?$")
 
 
 def floors(*extras: str) -> list[str]:
