@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from margindsl.drivers.rounding import polish
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import repeated, search
 from margindsl.errors import UnansweredError
+from margindsl.host.clock import speed
 from margindsl.host.parallel import count_jobs, share_out
 from margindsl.host.threads import small_work_threads
 from margindsl.labelset.forcing import Path
@@ -136,7 +138,7 @@ class Branching:
         try:
             while self.open and self.open[0].bound < self.target:
                 self.run.keep(STAGE, self.state)
-                if budget.expired:
+                if budget.remaining <= self.unchecked:
                     return Status.TIME_LIMIT, ""
                 before, left = self.solved, np.inf if budget.max_iter is None else budget.max_iter - self.solved
                 if left <= 0:
@@ -158,6 +160,15 @@ class Branching:
         except UnansweredError as error:  # the node it failed at is still open
             return self.run.stopped or Status.FAILED, error.words
         return Status.OPTIMAL, ""
+
+    @property
+    def unchecked(self) -> float:
+        """Return the seconds that the check of the tree's leaves may take, 0 without a time limit."""
+        if math.isinf(self.run.budget.stop):
+            return 0.0
+        low, program = self.open[0], self.run.program
+        proof = Certificate(low.bound, kind=self.bounds.kind, arrays=self.bounds.case(low.u, low.rest))
+        return proof.work(program.n, program.features.rank, len(self.closed) + len(self.open)) / speed()
 
     def _share_out(self, count: int) -> None:
         """Let parts of the tree grow from the lowest open nodes, and put what they leave in the place of these."""

@@ -464,7 +464,7 @@ class Proof(SimpleNamespace):
     def leaf_bounds(self, B: LabelSet, number: int, Z: Any) -> Any:
         """Return what a dual point proves for rows of Z, labels of components."""
         (u, q, tau, eta), k = (x[number] for x in (self.u, self.q, self.tau, self.eta)), self.clusters
-        turn, e, ends, by = *(vars(self).get(name, 0 * self.q)[number] for name in "ve"), None, None
+        turn, e, ends, by = *(vars(self)[x][number] if x in vars(self) else 0 * q for x in "ve"), None, None
         if hasattr(self, "inner") and self.known < math.inf and self.norm.all() and not len(self.log_at):
             ends = self.ends(B, number, Z[0])
         if ends is not None or np.any(turn) or np.any(e):  # what is said of one label of open points

@@ -20,6 +20,7 @@ from margindsl.drivers.run import Run
 from margindsl.drivers.search import search
 from margindsl.drivers.starts import starting_labels
 from margindsl.errors import CalculusError
+from margindsl.host.clock import speed
 from margindsl.host.parallel import check_jobs
 from margindsl.program.absorption import absorbed_envelopes
 from margindsl.program.branching import BranchNodeForm, PointLosses
@@ -187,7 +188,8 @@ class Exact(Relaxation):
             if late and status is not Status.OPTIMAL:
                 if apart.best is not None and not early:
                     improve([apart.best.labels], proof.bound)
-                whole = SDP().beside(run, 1.0, better=True)
+                spared = proof.work(program.n, program.features.rank) / speed() / run.budget.remaining
+                whole = SDP().beside(run, max(0.5, 1.0 - spared), better=True)
         finally:  # also where the solver fails on the way
             run.best, run.fits = apart.best, apart.fits
         proof = whole if whole is not None and whole.bound > proof.bound else proof

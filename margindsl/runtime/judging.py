@@ -13,7 +13,7 @@ from margindsl.calculus.accuracy import EPS, relative_gap
 from margindsl.calculus.capped import Capped
 from margindsl.contract import RawSolution, Status
 from margindsl.errors import AccuracyWarning, MarginError
-from margindsl.host.clock import EIGEN_WORK, fits_in
+from margindsl.host.clock import fits_in
 from margindsl.language.lowering import Declaration
 from margindsl.program.certificates import Certificate, certify_least_value
 from margindsl.program.program import MarginProgram
@@ -24,11 +24,9 @@ from margindsl.runtime.presolve import assemble, first_other, mapped, prepare_fe
 from margindsl.typing import FloatArray, IntArray
 
 KEPT = 4_000_000  # entries of features that go into files
-LOW = 1e-9  # of the greatest entry of a diagonal: one that is next to nothing
 AT_ONCE = 5_000_000  # entries of features that are formed to check a bound at the end of a solve
 ROUNDED = 1e-6  # relative part of a bound that may be lost to rounding without a word
 MORE = 1e-3  # relative part of a bound by which a check proves visibly more
-CHECKED = 8e3  # multiply-adds that take as long as a check of one entry of features; 5,500 to 11,000 were measured
 UNCHECKED = 1e-11  # the same that is taken off where there is no time to see how much it is
 CONTRADICTION = 1e-8  # of the parts of a value, above the safety margins of certificates and rounding of fits
 CLOSED = 1.5  # times the tolerance: a certified gap so small is closed
@@ -152,7 +150,7 @@ def checked(solution: Any, program: MarginProgram, certificate: Certificate | No
     if certificate is None or not np.isfinite(solution.bound):
         return solution
     unchecked = dataclasses.replace(solution, bound=solution.bound - UNCHECKED * abs(solution.bound))
-    if not fits_in(_work(program, certificate)):
+    if not fits_in(certificate.work(program.n, program.features.rank)):
         return _message(solution, dataclasses.replace(
             unchecked, unverified="the bound: the time limit left none to check it anew"))
     report = _judged(program, solution, certificate)
@@ -173,20 +171,6 @@ def _judged(program: MarginProgram, solution: Any, certificate: Certificate) -> 
     """Return what a check finds of a proof, whatever status the solution has."""
     stated = dataclasses.replace(solution.basis.stated(solution), state=Status.CONVERGED.name)
     return _check(program, stated, certificate, LARGEST if program.features.is_dense else AT_ONCE, False)
-
-
-def _work(program: MarginProgram, certificate: Certificate) -> float:
-    """Return the multiply-adds of a check: passes over features, products with cuts, eigenvalues of forms of both."""
-    if certificate.parts:
-        return sum(_work(program, part) * (len(own) / program.n) for _, own, part in certificate.parts)
-    arrays = certificate.arrays
-    n, r, d = program.n, program.features.rank, np.asarray(arrays.get("d", np.zeros(0)))
-    # a cut each, for the diagonal of a proof is positive; without labels there is none
-    low = np.count_nonzero(d <= LOW * np.max(d)) // len(np.atleast_2d(d)) if d.any() else 0
-    columns = int(r + low + np.count_nonzero(np.atleast_2d(arrays.get("theta", ())).any(axis=0)))
-    order, leaves = min(n, columns + len(program.decision) + 1), len(arrays.get("paths", (0,)))
-    trees = leaves if certificate.kind == "lift" else 1
-    return float(leaves * CHECKED * n * r + trees * (n * order * columns + EIGEN_WORK * (r**3 + order**3)))
 
 
 def _message(solution: Any, judged: Any) -> Any:

@@ -11,6 +11,7 @@ from scipy.optimize import linprog
 import margindsl as md
 from margindsl.calculus import Logistic, pos
 from margindsl.contract import Budget, RawSolution, Refusal, Status
+from margindsl.drivers import branching
 from margindsl.errors import CalculusError, DeclarationError, UnknownNameError
 from margindsl.features import build
 from margindsl.labelset import presolve
@@ -263,6 +264,17 @@ def test_callbacks_and_limits_leave_a_valid_gap():
         assert solution.value >= best * (1 - 1e-5)
         assert solution.verify()
     assert seen[-1].bound <= best * (1 + 1e-9) and seen[-1].value >= best * (1 - 1e-5)
+
+
+@pytest.mark.parametrize("nodes", ["weights", "decided"])
+def test_a_tree_ends_while_there_is_time_to_check_it(monkeypatch, nodes):
+    best = problem_of(14).solve("exact", random_state=0).value
+    monkeypatch.setattr(branching, "speed", lambda: 1e6)  # a machine on which a leaf takes 40 seconds to check
+    chosen = md.Exact(method="branching", nodes=nodes, tol=1e-6)
+    solution = problem_of(14).solve(chosen, time_limit=60, random_state=0)
+    leaves = int(solution.message.partition(" nodes, ")[2].partition(" ")[0])
+    assert solution.status == "time_limit" and leaves < 4 and solution.verify()
+    assert solution.bound <= best * (1 + 1e-9) and best <= solution.value * (1 + 1e-6)
 
 
 def test_a_keyboard_interrupt_keeps_the_bound():
