@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -87,7 +86,8 @@ class Branching:
                  n_jobs: int | None = 1) -> None:
         self.run, self.tol, self.bounds, self.root, self.n_jobs = run, tol, bounds, root, n_jobs
         self.meet = {LiftedNodes: self._lifted, PartialNodes: self._partial, JointNodes: self._joint}[type(bounds)]
-        self.labels = run.program.labels
+        self.labels, leaf = run.program.labels, Certificate(0.0, kind=bounds.kind, arrays=bounds.case(*bounds.zero))
+        self.judged = leaf.work(run.program.n, run.program.features.rank) / speed()  # seconds a leaf, at the end
         self.closed: list[Node] = []
         self.open: list[Node] = []
         self.seen: set[bytes] = set()
@@ -138,7 +138,7 @@ class Branching:
         try:
             while self.open and self.open[0].bound < self.target:
                 self.run.keep(STAGE, self.state)
-                if budget.remaining <= self.unchecked:
+                if budget.remaining <= self.judged * (len(self.closed) + len(self.open)):
                     return Status.TIME_LIMIT, ""
                 before, left = self.solved, np.inf if budget.max_iter is None else budget.max_iter - self.solved
                 if left <= 0:
@@ -160,15 +160,6 @@ class Branching:
         except UnansweredError as error:  # the node it failed at is still open
             return self.run.stopped or Status.FAILED, error.words
         return Status.OPTIMAL, ""
-
-    @property
-    def unchecked(self) -> float:
-        """Return the seconds that the check of the tree's leaves may take, 0 without a time limit."""
-        if math.isinf(self.run.budget.stop):
-            return 0.0
-        low, program = self.open[0], self.run.program
-        proof = Certificate(low.bound, kind=self.bounds.kind, arrays=self.bounds.case(low.u, low.rest))
-        return proof.work(program.n, program.features.rank, len(self.closed) + len(self.open)) / speed()
 
     def _share_out(self, count: int) -> None:
         """Let parts of the tree grow from the lowest open nodes, and put what they leave in the place of these."""

@@ -79,10 +79,8 @@ class Certificate:
         return replace(self, arrays=arrays, parts=tuple(
             (share, own, part.rescaled(decision, features, ridge)) for share, own, part in self.parts))
 
-    def work(self, n: int, r: int, leaves: int = 0) -> float:
-        """Return the multiply-adds of a check, or of one of so many leaves: passes over features (n, r), products with
-        cuts, eigenvalues of forms of both.
-        """
+    def work(self, n: int, r: int) -> float:
+        """Return the multiply-adds of a check: passes over features (n, r), products with cuts, eigenvalues of both."""
         if self.parts:
             return sum(part.work(len(own), r) for _, own, part in self.parts)
         d, q, theta = (np.atleast_2d(np.asarray(self.arrays.get(name, np.zeros(1)))) for name in ("d", "q", "theta"))
@@ -92,7 +90,7 @@ class Certificate:
             columns = int(r + low + np.count_nonzero(theta.any(axis=0)))
         order = min(n, columns)
         each = A_LEAF + n * (r * inner + order * columns) + EIGEN_WORK * (inner**3 + order**3)
-        return float(CHECKED * n * r + (leaves or len(q)) * each)
+        return float(CHECKED * n * r + len(q) * each)
 
 
 def lifted_arrays(u: FloatArray, q: FloatArray, d: FloatArray, **others: Any) -> dict[str, Any]:
