@@ -16,7 +16,7 @@ from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 
 CHECKED = 8e3  # multiply-adds that take as long as a check of one entry of features; 5,500 to 11,000 were measured
-A_LEAF = 4e7  # the same of one dual point, whatever its size; 2e7 to 3e7 were measured (iris, wine, heart)
+A_LEAF = 3e7  # the same of one dual point, whatever its size; 2e7 to 3e7 were measured (iris, wine, heart)
 LOW = 1e-9  # of the greatest entry of a diagonal: one that is next to nothing
 
 

@@ -277,7 +277,7 @@ def _positive(B: LabelSet, z: IntArray, d: FloatArray, used: FloatArray) -> tupl
         where[own] = n if row == B.p.row[-1] else own.min(initial=n)
     d, used = np.bincount(where, d, n + 1), np.bincount(where, used, n + 1)
     least = LEAST_ENTRY * (np.abs(d).mean() or 1.0)
-    more = np.where((d < least) & ((used > 0) | (d < 0)), least - d, 0.0)
+    more = np.where((d < least) & ((used > 0) | (d < 0)), np.maximum(least, -d) - d, 0.0)
     return d + more, more
 
 

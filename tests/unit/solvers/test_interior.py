@@ -156,6 +156,24 @@ def test_bounds_of_zero_leave_a_face_on_which_the_solve_converges(loss, options,
     np.testing.assert_allclose(form.omega[flat] @ raw["V"], 0.0, atol=1e-6)
 
 
+@pytest.mark.parametrize("clusters", [3, 4])
+@pytest.mark.parametrize("rules", [lambda y, k: [y[c] == c for c in range(k)],
+                                   lambda y, k: [y[c] != y[d] for c in range(k) for d in range(c)]])
+def test_codes_of_k_labels_that_differ_sum_to_zero_and_the_solve_converges(rules, clusters):
+    y, f = md.Labels(8, clusters=clusters), md.Hyperplane(np.random.default_rng(4).normal(size=(8, 3)), centre=False)
+    loss = md.mean(md.hinge(md.margin(y, f, coding="simplex")))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 8 * loss), rules(y, clusters))
+    form = lift(problem.program(), whole=True)
+    raw = Interior().solve(form, Budget(tol=1e-7))
+    assert raw.status is Status.OPTIMAL and raw.iterations <= 40
+    np.testing.assert_allclose(np.abs(raw["V"][form.component[:clusters]].sum(axis=0)), 0.0, atol=1e-6)
+    bound = repair_lift(form, raw).bound
+    assert bound == pytest.approx(raw.objective, rel=2e-5)  # as above
+    assert bound_of(form, Clarabel(), 1e-9) * (1 - 2e-5) <= bound
+    solution, best = problem.solve("sdp", "interior", random_state=0), problem.solve("exact", random_state=0).value
+    assert bound * (1 - 1e-5) <= solution.bound <= best * (1 + 1e-9) and solution.verify()
+
+
 @pytest.mark.parametrize("loss", ["hinge", "least squares"])
 def test_triangles_take_part_and_never_cross_the_optimum(loss):
     problem = declared(loss, "balance", seed=2)

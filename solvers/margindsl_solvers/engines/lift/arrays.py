@@ -1,4 +1,4 @@
-"""The one lift as arrays: what is linear in its multipliers, where they begin, the face that bounds of zero leave."""
+"""The one lift as arrays: what is linear in its multipliers, and where they begin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, block_diag, cho_factor, cho_solve, cholesky, eigh, qr, solve_triangular
+from scipy.linalg import LinAlgError, block_diag, cholesky, eigh, solve_triangular
 from scipy.sparse import csr_array
 
 from margindsl.calculus import PLQ
@@ -17,7 +17,6 @@ from margindsl.program.lift import LiftForm
 from margindsl.typing import BoolArray, FloatArray, IntArray
 from margindsl_solvers.engines.lift.pieces import Pieces
 
-INDEPENDENT = 1e-9  # relative size of what is not zero
 FAINT = 1e-9  # share of a loss that is given up at points without features, whose label is minimised out
 
 
@@ -377,85 +376,6 @@ class LiftArrays:
             d[known] = (d[known].sum() - gamma[among] @ form.cuts.least[among]) / known.sum()
             gamma[among] = 0.0
         return more | {"u": u, "q": q, "d": d, "kappa": kappa, "gamma": gamma, "eta": eta, "V": V, "W": W}
-
-
-@dataclass(frozen=True, eq=False)
-class Face:
-    """Represent a lift where bounds of zero leave M and W: ωᵀMω = 0 is Mω = 0. Beside them κ and η have no best value.
-
-    `whole`, `lift`: with these bounds, and on the face; `kept`, `bounds`: which multipliers of the whole have a place
-    in the lift, and those of independent bounds that do not; `inside`, `beside`: orthonormal bases of the face and of
-    the vectors of the bounds.
-    """
-
-    whole: LiftArrays
-    lift: LiftArrays
-    kept: IntArray
-    bounds: IntArray
-    inside: FloatArray
-    beside: FloatArray
-
-    @classmethod
-    def of_lift(cls, lift: LiftArrays) -> Face | None:
-        """Return the face, None where no bound is zero, or the face has no inner point."""
-        N, columns = lift.form.count, lift.vectors
-        flat = np.flatnonzero((lift.kind == 1) | (lift.kind == 2))
-        flat = flat[(lift.gain[flat] == 0) & np.any(columns[:, flat] != 0, axis=0)]
-        inside, beside, bounds = [], [], []
-        for kind, part in ((1, slice(0, N)), (2, slice(N, None))):
-            own = flat[lift.kind[flat] == kind]
-            Q, R, order = qr(columns[part, own], pivoting=True)
-            rank = int(np.sum(np.abs(np.diag(R)) > INDEPENDENT * np.abs(R).max(initial=0.0)))
-            inside.append(Q[:, rank:])
-            beside.append(Q[:, :rank])
-            bounds.append(own[order[:rank]])
-        if not len(flat) or not sum(Q.shape[1] for Q in inside) or np.any(
-                np.linalg.norm(inside[0], axis=1) <= INDEPENDENT):
-            return None
-        kept, basis = np.setdiff1d(np.arange(len(lift.gain)), flat), block_diag(*inside)
-
-        def number(index: IntArray) -> IntArray:
-            return index - np.searchsorted(flat, index)
-
-        return cls(lift, replace(
-            lift, labels=inside[0].T, features=lift.features @ inside[1],
-            extras=basis.T @ np.delete(lift.extras, flat - N, axis=1), constant=basis.T @ lift.constant @ basis,
-            single=number(lift.single[kept[kept < len(lift.single)]]), pair=number(lift.pair), kind=lift.kind[kept],
-            scale=lift.scale[kept], gain=lift.gain[kept], signed=number(np.setdiff1d(lift.signed, flat)),
-            roles=tuple((number(at), rows) for at, rows in lift.roles), again=number(lift.again),
-            equalities=lift.equalities[:, kept]),
-            kept, np.concatenate(bounds), basis, block_diag(*beside))
-
-    def multipliers(self, y: FloatArray) -> FloatArray:
-        """Return multipliers of the whole lift, nearer to zero and d greater where those of the bounds become smaller.
-
-        The less S is inside the greater they are, and what a matrix of great entries proves is less by its rounding.
-        """
-        whole, N = self.whole, self.whole.form.count
-        full = np.zeros(len(whole.gain))
-        full[self.kept] = y
-        G, least, found = self.beside.T @ whole.vectors[:, self.bounds], np.inf, full
-        value = abs(whole.objective(full)) + 0.5 * float(np.abs(full[:N]).sum())
-        # κ stands beside d, η beside P₀
-        matters = np.einsum("ab,ab->b", G, G) * np.where(whole.kind[self.bounds] == 1, 4.0 * N * whole.order, value)
-        for share in np.append(0.0, 10.0 ** -np.arange(3.0, 13.0, 0.5)):
-            moved = full.copy() if len(whole.costs) else (1.0 - share) * full  # E u = h does not shrink
-            moved[:N] += 2.0 * share * np.abs(full[:N]).mean() if N else 0.0
-            S = whole.constant + whole.matrix(moved)
-            edge = self.inside.T @ S @ self.beside
-            try:
-                factor = cho_factor(self.inside.T @ S @ self.inside)
-            except LinAlgError:
-                continue
-            needed = edge.T @ cho_solve(factor, edge) - self.beside.T @ S @ self.beside
-            needed = np.linalg.solve(G, np.linalg.solve(G, needed).T)
-            needed = (needed + needed.T) / 2
-            size = np.diag(needed).clip(0.0) + np.abs(needed - np.diag(np.diag(needed))).sum(axis=1)
-            price = share * value + np.finfo(float).eps * float(size @ matters)
-            if price < least:
-                least, found = price, moved
-                found[self.bounds] = (1.0 + INDEPENDENT) * size
-        return found
 
 
 def ray(a: FloatArray, da: FloatArray) -> float:
