@@ -68,18 +68,8 @@ class Met:
 class Branching:
     """Run branch and bound, best bound first.
 
-    Parameters
-    ----------
-    run : Run
-        `run.solver` solves lifted nodes, `run.fixed_solver` fits labellings and solves partial nodes.
-    tol : float
-        Relative gap to certify.
-    bounds : NodeBounds
-        What bounds a node.
-    root : RawSolution, optional
-        Where the first node begins from.
-    n_jobs : int, optional
-        Parts of the tree that grow at once.
+    `run`: its solver takes lifted nodes, its fixed solver labellings and nodes of decided points; `tol`: relative gap
+    to certify; `bounds`: of nodes; `root`: where the first one begins from; `n_jobs`: parts that grow at once.
     """
 
     def __init__(self, run: Run, tol: float, bounds: NodeBounds, root: RawSolution | None = None,

@@ -28,14 +28,8 @@ State = Mapping[str, Any]
 class Checkpoint:
     """Keep the state of one run in a file that only the same program and relaxation go on from.
 
-    Parameters
-    ----------
-    path : str or Path
-        Read where it exists, written anew every so often and at the end.
-    program : MarginProgram
-        The program as it is solved.
-    method : str
-        The relaxation with its options.
+    `path`: read where it exists, written anew every so often and at the end; `program`: as it is solved; `method`: the
+    relaxation with its options.
     """
 
     def __init__(self, path: str | Path, program: MarginProgram, method: str) -> None:
@@ -61,10 +55,7 @@ class Checkpoint:
     def keep(self, stage: str, state: Callable[[], State], random: np.random.Generator) -> None:
         """Remember where a stage stands, and write it where that is due.
 
-        Parameters
-        ----------
-        state : callable
-            Gives the arrays; asked for only when they are written.
+        `state`: gives the arrays; asked for only when they are written.
         """
         self._latest = {"stage": stage, "random": random.bit_generator.state}, state
         if time.monotonic() >= self._next:

@@ -54,10 +54,7 @@ def most_violated(run: Run, scatter: FloatArray, starts: list[IntArray]) -> list
 
     The maximand is convex in y, so that every step is monotone; several starts are used.
 
-    Parameters
-    ----------
-    scatter : (n,) float array
-        Duals ũ at the points.
+    `scatter` (n,): duals ũ at the points.
     """
     program = run.program.bounding
     found: list[tuple[float, IntArray]] = []
@@ -233,10 +230,7 @@ def improved_starts(run: Run, initial: list[IntArray]) -> list[IntArray]:
 
     Shapes: `initial` (n,).
 
-    Parameters
-    ----------
-    run : Run
-        It remembers the best of their fits.
+    `run` remembers the best of their fits.
     """
     improved = []
     for y in initial:

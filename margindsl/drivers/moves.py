@@ -39,10 +39,7 @@ class Moves:
     the change at fixed weights, G the change of the gradient, H the Hessian at the fit and δ the curvature that the
     component brings to its new place.
 
-    Parameters
-    ----------
-    components, positions : (m,) int arrays
-        What moves, and where to.
+    `components`, `positions` (m,): what moves, and where to.
     """
 
     components: IntArray
@@ -143,10 +140,7 @@ def candidate_moves(run: Run, fit: Answer, tries: int) -> list[IntArray]:
     those that are lower where the Newton step leads, or where none is a few of the lowest: of what else was fitted nine
     in ten were no lower, and took nine tenths of the time.
 
-    Parameters
-    ----------
-    tries : int
-        Most of each kind, for two clusters; fewer of more.
+    `tries`: most of each kind, for two clusters; fewer of more.
     """
     labels, moves = run.program.labels, estimate_moves(run, fit)
     tries = -(-tries // (run.program.clusters - 1))  # fits of k clusters have k − 1 times the unknowns

@@ -29,12 +29,8 @@ LENGTHS = (0.6, 1.0, 1.5, 2.5, 4.0)
 def sample_directions(factor: FloatArray | FeatureOperator, count: int, rng: np.random.Generator) -> FloatArray:
     """Return (n, k) directions: leading singular directions of a factor, then Gaussian combinations.
 
-    Parameters
-    ----------
-    factor : (n, p) float array or features
-        Columns span the relaxed solution.
-    count : int
-        Number of Gaussian combinations; fewer for millions of points, so that they fit in memory.
+    `factor` (n, p): array or features, whose columns span the relaxed solution; `count`: of Gaussian combinations,
+    fewer for millions of points, so that they fit in memory.
     """
     n, p = factor.shape
     if p == 1:
@@ -60,10 +56,7 @@ def round_directions(run: Run, directions: FloatArray) -> list[IntArray]:
 def round_vectors(run: Run, vectors: FloatArray | FeatureOperator, count: int) -> list[IntArray]:
     """Return labellings in B nearest to vectors (n, p) of points: along sampled directions, or to targets of clusters.
 
-    Parameters
-    ----------
-    count : int
-        Number of draws, of each kind.
+    `count`: number of draws, of each kind.
     """
     if run.program.clusters == 2:  # one coordinate of codes, along which labels are ordered
         return round_directions(run, sample_directions(vectors, count, run.rng))
@@ -73,12 +66,7 @@ def round_vectors(run: Run, vectors: FloatArray | FeatureOperator, count: int) -
 def round_codes(run: Run, directions: FloatArray, count: int) -> list[IntArray]:
     """Return labellings in B from vector labels: the nearest of k random directions, and k of the points themselves.
 
-    Parameters
-    ----------
-    directions : (n, p) float array
-        One vector a point.
-    count : int
-        Number of draws of each kind.
+    `directions` (n, p): one vector a point; `count`: number of draws of each kind.
 
     References
     ----------
