@@ -77,7 +77,7 @@ class Branching:
         self.run, self.tol, self.bounds, self.root, self.n_jobs = run, tol, bounds, root, n_jobs
         self.meet = {LiftedNodes: self._lifted, PartialNodes: self._partial, JointNodes: self._joint}[type(bounds)]
         self.labels, leaf = run.program.labels, Certificate(0.0, kind=bounds.kind, arrays=bounds.case(*bounds.zero))
-        self.judged = leaf.work(run.program.n, run.program.features.rank) / speed()  # seconds that the check of a leaf takes
+        self.judged = leaf.work(run.program.n, run.program.features.rank) / speed()  # seconds to check a leaf
         self.closed: list[Node] = []
         self.open: list[Node] = []
         self.seen: set[bytes] = set()
