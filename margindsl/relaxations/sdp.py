@@ -198,7 +198,8 @@ class SDP(Relaxation):
         if apart.best is None:
             return nothing
         if form.reference is not None and self.polish != "none":  # good labels say more of where better ones are
-            run.hold(polish(apart, [apart.best.labels], str(self.polish), bound=run.program.losses.least_value()))
+            with apart.share(0.3):
+                run.hold(polish(apart, [apart.best.labels], str(self.polish), bound=run.program.losses.least_value()))
         better = replace(better, outer=outer_duals(better))
         inner = decided_duals(run, better, root)
         return better.form(root, inner), better.bounding_duals(inner), apart.best
