@@ -20,8 +20,7 @@ OF_CODES = 350.0  # what rounding costs a proof by a κ of d and γ, in (64 + 3n
 def all_different(cuts: Cuts, clusters: int, count: int) -> list[list[int]]:
     """Return k components each that all differ, of N at most as many."""
     graph = nx.Graph(cuts.positions[cuts.equal][:, :2].tolist())
-    cliques = islice(nx.find_cliques(graph), count) if clusters > 2 else ()
-    return [clique for clique in cliques if len(clique) == clusters]
+    return [clique for clique in islice(nx.find_cliques(graph), count) if len(clique) == clusters]
 
 
 @dataclass(frozen=True, eq=False)

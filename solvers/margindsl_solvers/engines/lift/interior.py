@@ -455,7 +455,8 @@ def solve_interior(form: LiftForm, budget: Budget, reached: Reached | None = Non
     elif not features.shape[1]:  # a weight that does nothing, as no matrix of order zero has a factor
         features, sigma, basis = np.zeros((form.n, 1)), np.zeros((len(sigma), 1)), np.zeros((0, 1))
     lift = LiftArrays.of_form(form, features, sigma)
-    face = Face.of_lift(lift) if form.codes is None else None
+    flat = bool(np.any(np.append(*form.limits) == 0) or np.any(form.cuts.equal)) and form.codes is None
+    face = Face.of_lift(lift) if flat else None
     wide = lift if form.codes is None else lift.coded()  # which has no face
     inner = wide if face is None else face.lift
     try:
