@@ -269,7 +269,7 @@ def test_callbacks_and_limits_leave_a_valid_gap():
 @pytest.mark.parametrize("nodes", ["weights", "decided"])
 def test_a_tree_ends_while_there_is_time_to_check_it(monkeypatch, nodes):
     best = problem_of(14).solve("exact", random_state=0).value
-    monkeypatch.setattr(branching, "speed", lambda: 1e6)  # a machine on which a leaf takes 40 seconds to check
+    monkeypatch.setattr(branching, "speed", lambda: 1e6)  # a machine on which a leaf takes 30 seconds to check
     chosen = md.Exact(method="branching", nodes=nodes, tol=1e-6)
     solution = problem_of(14).solve(chosen, time_limit=60, random_state=0)
     leaves = int(solution.message.partition(" nodes, ")[2].partition(" ")[0])

@@ -18,7 +18,7 @@ OF_CODES = 350.0  # what rounding costs a proof by a κ of d and γ, in (64 + 3n
 
 
 def all_different(cuts: Cuts, clusters: int, count: int) -> list[list[int]]:
-    """Return k components each that all differ, of N at most as many."""
+    """Return sets of k components that all differ, looked for among the first so many cliques of those that do."""
     graph = nx.Graph(cuts.positions[cuts.equal][:, :2].tolist())
     return [clique for clique in islice(nx.find_cliques(graph), count) if len(clique) == clusters]
 

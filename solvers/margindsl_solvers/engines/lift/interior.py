@@ -15,7 +15,6 @@ from margindsl.program.lift import LiftForm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.course import Bracket, Course
 from margindsl_solvers.engines.lift.arrays import Dual, Iterate, LiftArrays, Matrices, carried, central, ray
-from margindsl_solvers.engines.lift.face import Face
 from margindsl_solvers.engines.lift.pieces import adjugate, determinant, local_reach, symmetric_product
 
 JAMMED = 1e-3  # longest of the two steps that is taken for no progress
@@ -455,8 +454,10 @@ def solve_interior(form: LiftForm, budget: Budget, reached: Reached | None = Non
     elif not features.shape[1]:  # a weight that does nothing, as no matrix of order zero has a factor
         features, sigma, basis = np.zeros((form.n, 1)), np.zeros((len(sigma), 1)), np.zeros((0, 1))
     lift = LiftArrays.of_form(form, features, sigma)
-    flat = bool(np.any(np.append(*form.limits) == 0) or np.any(form.cuts.equal)) and form.codes is None
-    face = Face.of_lift(lift) if flat else None
+    face = None
+    if form.codes is None and (np.any(np.append(*form.limits) == 0) or np.any(form.cuts.equal)):
+        from margindsl_solvers.engines.lift.face import Face  # networkx, which is loaded where there are links
+        face = Face.of_lift(lift)
     wide = lift if form.codes is None else lift.coded()  # which has no face
     inner = wide if face is None else face.lift
     try:
