@@ -149,7 +149,10 @@ class SDP(Relaxation):
 
     def run(self, run: Run) -> Outcome:
         """Solve the form, repair the dual point to a certificate, return directions to round."""
-        form, state, weighted = self.form_of(run), run.resume(self.name), self._weighted(run)
+        form, state, floor = self.form_of(run), run.resume(self.name), [self._weighted(run)]
+        if self.cuts == "all" and form.count > SOON:  # whose first steps are long, and prove nothing
+            with run.share(0.2):
+                floor.append(replace(self, cuts="none").solve_lift(run.apart(), lift(run.program))[1])
         if self.cuts == "all" and run.solver.takes_cuts:
             form = replace(form, conditional=True)
         form, inner, better = self._inside(run, form)
@@ -162,14 +165,14 @@ class SDP(Relaxation):
             raw, certificate = self.solve_lift(run, form, start)
         if certificate is None:  # refused, failed, or out of time before the first iterate
             return Outcome(raw.status, candidates=(first_start(run),) if raw.status.has_answer else (),
-                           message=raw.message)
+                           message=raw.message, certificate=proven(floor))
         certificate = replace(certificate, arrays=certificate.arrays | inner | decided)
         if better is not None:  # what is proved is proved of better labels than these
             certificate = replace(certificate, bound=min(certificate.bound, better.value))
         if not np.isfinite(raw.objective):  # what a solver did not say
             raw = replace(raw, objective=certificate.bound)
         raw = doubted(form, raw, certificate.bound, raw.objective, max(run.budget.tol, ROUGH), name_of(run.solver))
-        certificate = max((proof for proof in (certificate, weighted) if proof), key=attrgetter("bound"))
+        certificate = proven([certificate, *floor]) or certificate
         V, W = np.asarray(raw.get("V", np.zeros((0, 1)))), np.asarray(raw["W"])
         far = form.features.is_remote and bool(np.any(form.absorbed))
         there = form.n * W.shape[1] <= LARGEST_MATRIX and not far
@@ -233,8 +236,7 @@ class SDP(Relaxation):
         with apart.share(part):
             if better:
                 return self.run(apart).certificate
-            found = self._weighted(apart), self.solve_lift(apart, form)[1]
-        return max((proof for proof in found if proof), key=attrgetter("bound"), default=None)
+            return proven([self._weighted(apart), self.solve_lift(apart, form)[1]])
 
     def solve_lift(self, run: Run, form: LiftForm, start: RawSolution | None = None
                    ) -> tuple[RawSolution, Certificate | None]:
@@ -339,6 +341,11 @@ class SDP(Relaxation):
         for wider, many in ((five, N), (widened(five, V), N // 2)):
             triangles = triangles.joined(wider.take(np.arange(wider.count)[:many]))
         return triangles
+
+
+def proven(proofs: list[Certificate | None]) -> Certificate | None:
+    """Return the proof of the greatest bound, None where there is none."""
+    return max((proof for proof in proofs if proof), key=attrgetter("bound"), default=None)
 
 
 def _kept(form: LiftForm, raw: RawSolution) -> State:
