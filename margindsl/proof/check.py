@@ -118,21 +118,24 @@ class LabelSet:
         same, other = self.sizes - self.turned_sizes, self.turned_sizes
         return np.stack([(c == Z) @ same + (self.k - 1 - c == Z) @ other for c in range(self.k)], axis=-1)
 
+    def left(self, Z: Any) -> Any:
+        """Return (P, N, k) what labels rows of Z, cannot-links and barred labels leave to components."""
+        (i, j), each = self.component[np.vstack([self.apart, self.apart[:, ::-1]]).T], Z[:, :, None]
+        left, (row, link) = (each < 0) | (each == np.arange(self.k)), np.nonzero(Z[:, j] >= 0)
+        left[row, i[link], Z[row, j[link]]] = left[:, self.component[self.p.barred_index], self.p.barred_values] = False
+        return left
+
     def refuted(self, Z: Any) -> Any:
         """Return which rows of Z, labels of components, no member of B completes."""
-        free, (i, j) = Z < 0, self.component[self.apart.T]
+        free, left, counts = Z < 0, self.left(Z), self.counts(Z)
         middle, reach = self.own[Z] @ self.sums.T, free @ np.abs(self.sums).T + self.slack
-        wrong = np.any((middle + reach < self.p.bound_lower) | (middle - reach > self.p.bound_upper), axis=1)
-        wrong |= np.any((Z[:, i] == Z[:, j]) & ~free[:, i], axis=1)
-        wrong |= np.any(Z[:, self.component[self.p.barred_index]] == self.p.barred_values, axis=1)
+        ends = [middle + reach < self.p.bound_lower, middle - reach > self.p.bound_upper, ~left.any(axis=2),
+                counts > self.most, counts + ((free * self.sizes)[:, None] @ left)[:, 0] < self.least]
+        wrong = np.any(np.hstack(ends), axis=1) | (np.maximum(self.least - counts, 0).sum(axis=1) > free @ self.sizes)
         for own, least, most in zip(self.groups, self.p.group_least, self.p.group_most):
             held = np.stack([(c == Z) @ own for c in range(self.k)], axis=1)
             wrong |= np.any(held > most, axis=1) | (np.maximum(least - held, 0).sum(axis=1) > free @ own)
-        if np.all(self.least <= 0) and np.all(self.most >= self.p.n):
-            return wrong
-        counts = self.counts(Z)
-        few = np.maximum(self.least - counts, 0).sum(axis=1) > free @ self.sizes
-        return wrong | few | np.any(counts > self.most, axis=1)
+        return wrong
 
     def leaves(self) -> tuple[Any, Any]:
         """Return labels and numbers of the leaves of a tree that covers B, up to names of clusters where B = -B."""
@@ -141,11 +144,8 @@ class LabelSet:
             node, begun = self.p.tree[begun:begun + len(Z)], begun + len(Z)
             need(len(node) == len(Z) and np.all(self.refuted(Z[node == 0])), "the cases leave labellings uncovered")
             found.append((Z[node < 0], -1 - node[node < 0]))
-            Z, at, steps = Z[node > 0], self.component[node[node > 0] - 1], []
-            for label in range(self.k):
-                kept = self.takes(Z, label)
-                steps.append(np.where(np.arange(Z.shape[1]) == at[kept][:, None], label, Z[kept]))
-            Z = np.concatenate(steps)
+            Z, at = Z[node > 0], self.component[node[node > 0] - 1, None] == np.arange(Z.shape[1])
+            Z = np.concatenate([np.where(at, label, Z)[self.takes(Z, label)] for label in range(self.k)])
         return np.concatenate([labels for labels, _ in found]), np.concatenate([numbers for _, numbers in found])
 
     def takes(self, Z: Any, label: int) -> Any:
@@ -214,8 +214,8 @@ class Proof(SimpleNamespace):
             bias=np.array(header["bias"], dtype=float), held=whole(header["held"], -1, lengths["l"] - 1),
             ridge=number(header["ridge"], 0.0 if "block" in found else sys.float_info.min),
             constant=number(header["constant"]),
-            value=number(header["value"], high=math.inf), bound=number(header["bound"], -math.inf))
-        self.singer = self.coding == "crammer-singer"
+            value=number(header["value"], high=math.inf), bound=number(header["bound"], -math.inf),
+            singer=header["coding"] == "crammer-singer")
         self.around: Any = None
         self.group, self.linear = (number(x, 0.0) for x in header.get("gauge", [0.0, 0.0]))
         known = ("block" in found or not self.group + self.linear) and self.group <= self.ridge

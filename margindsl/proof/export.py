@@ -250,7 +250,8 @@ def _lift(B: LabelSet, dual: dict[str, Any], proof: Proof) -> dict[str, Any]:
         v[at, alone], u[at, alone] = v[at, alone] + turned[at] * u[at, alone], 0.0
     more = np.abs(e)  # |e| + e y is a square and a part of the diagonal
     d += np.column_stack([np.array([np.bincount(proof.points, row, n) for row in more]), more.sum(axis=1)])
-    point = _points(proof, u[:, :, None], q, tau, eta, "inner" in dual, np.all(Z >= 0, axis=0)[B.component[proof.points]])
+    decided = np.all(Z >= 0, axis=0)[B.component[proof.points]]
+    point = _points(proof, u[:, :, None], q, tau, eta, "inner" in dual, decided)
     if np.any(v) or np.any(e):
         point["v"], point["e"] = v, e
     if "inner" in dual and proof.norm.all() and not (proof.coupling.any() or proof.bare.any()):

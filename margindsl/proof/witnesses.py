@@ -25,24 +25,17 @@ class Node:
 
 
 def forced(B: LabelSet, z: IntArray) -> IntArray:
-    """Return the open components one value of which alone is left by a bound, sizes or a cannot-link.
-
-    Shapes: `z` (N,).
-    """
-    free, k = z < 0, B.k
-    allowed, codes = np.ones((len(z), k), dtype=bool), B.own[:k]
-    size = np.abs(B.sums)
+    """Return the open components of z (N,) one value of which alone is left by a bound, sizes or links."""
+    free, k, allowed, counts = z < 0, B.k, B.left(z[None])[0], B.counts(z)
+    over = counts + (free * B.sizes) @ allowed - B.least  # by which clusters reach their sizes
+    needed = allowed & (B.sizes[:, None] > over)
+    allowed, codes, size = np.where(needed.any(axis=1)[:, None], needed, allowed), B.own[:k], np.abs(B.sums)
     middle, reach = (B.sums @ B.own[z])[:, None], (size @ free + B.slack)[:, None] - size
     for label in range(k):  # sums where one component more is decided
         sums = middle + codes[label] * B.sums
         allowed[:, label] &= ~np.any((sums + reach < B.p.bound_lower[:, None])
                                      | (sums - reach > B.p.bound_upper[:, None]), axis=0)
-    pairs = B.component[B.apart]
-    for i, j in np.vstack([pairs, pairs[:, ::-1]]):
-        if z[j] >= 0:
-            allowed[i, z[j]] = False
-    allowed[B.component[B.p.barred_index], B.p.barred_values] = False
-    same, other = (B.counts(z) + x[:, None] <= B.most for x in (B.sizes - B.turned_sizes, B.turned_sizes))
+    same, other = (counts + x[:, None] <= B.most for x in (B.sizes - B.turned_sizes, B.turned_sizes))
     allowed &= same & other[:, ::-1]
     for own, most in zip(B.groups, B.p.group_most):
         allowed &= own[:, None] + [own[z == label].sum() for label in range(k)] <= most
@@ -142,9 +135,7 @@ def common_units(B: LabelSet) -> FloatArray:
 
 
 def definite(proof: Proof, q: FloatArray, eta: FloatArray) -> FloatArray:
-    """Return squares q of margins, shrunk until the norm outweighs them by more than rounding.
-
-    Shapes: `q` (n,).
+    """Return squares q (n,) of margins, shrunk until the norm outweighs them by more than rounding.
 
     `proof`: whose features and bounds on decision values count; `eta` (L,): multipliers of squared bounds on decision
     values.

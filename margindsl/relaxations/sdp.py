@@ -149,10 +149,10 @@ class SDP(Relaxation):
 
     def run(self, run: Run) -> Outcome:
         """Solve the form, repair the dual point to a certificate, return directions to round."""
-        form, state, floor = self.form_of(run), run.resume(self.name), [self._weighted(run)]
+        form, state, early = self.form_of(run), run.resume(self.name), [self._weighted(run)]
         if self.cuts == "all" and form.count > SOON:  # whose first steps are long, and prove nothing
             with run.share(0.2):
-                floor.append(replace(self, cuts="none").solve_lift(run.apart(), lift(run.program))[1])
+                early.append(replace(self, cuts="none").solve_lift(run.apart(), lift(run.program))[1])
         if self.cuts == "all" and run.solver.takes_cuts:
             form = replace(form, conditional=True)
         form, inner, better = self._inside(run, form)
@@ -165,14 +165,14 @@ class SDP(Relaxation):
             raw, certificate = self.solve_lift(run, form, start)
         if certificate is None:  # refused, failed, or out of time before the first iterate
             return Outcome(raw.status, candidates=(first_start(run),) if raw.status.has_answer else (),
-                           message=raw.message, certificate=proven(floor))
+                           message=raw.message, certificate=proven(early))
         certificate = replace(certificate, arrays=certificate.arrays | inner | decided)
         if better is not None:  # what is proved is proved of better labels than these
             certificate = replace(certificate, bound=min(certificate.bound, better.value))
         if not np.isfinite(raw.objective):  # what a solver did not say
             raw = replace(raw, objective=certificate.bound)
         raw = doubted(form, raw, certificate.bound, raw.objective, max(run.budget.tol, ROUGH), name_of(run.solver))
-        certificate = proven([certificate, *floor]) or certificate
+        certificate = proven([certificate, *early]) or certificate
         V, W = np.asarray(raw.get("V", np.zeros((0, 1)))), np.asarray(raw["W"])
         far = form.features.is_remote and bool(np.any(form.absorbed))
         there = form.n * W.shape[1] <= LARGEST_MATRIX and not far

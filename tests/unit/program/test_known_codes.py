@@ -75,6 +75,17 @@ def test_a_bound_of_zero_on_the_sum_of_codes_loses_nothing():
     assert solution.bound >= (1 - 1e-3) * plain.bound and solution.verify()
 
 
+@pytest.mark.parametrize("constraints", [
+    lambda y: [y[3] != y[0], y[3] != y[1]],  # two clusters are another's
+    lambda y: [md.sizes(y, at_least=2), *(y[i] != 2 for i in range(5, 9)), y[4] != y[2]]])  # a third needs the point
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_label_that_follows_is_as_good_as_a_known_one(constraints, loss):
+    X, known = np.random.default_rng(0).normal(size=(9, 2)), {0: 0, 1: 1, 2: 2}
+    given, follows = (declare(X, own, loss, 1.0, 3, constraints).solve("sdp", "interior", random_state=0)
+                      for own in (known | {3: 2}, known))
+    assert follows.bound == pytest.approx(given.bound, rel=1e-5) and follows.verify()
+
+
 def test_an_open_tree_is_no_worse_than_the_lift():
     X, labels = load_iris(return_X_y=True)
     X, labels = ((X - X.mean(axis=0)) / X.std(axis=0))[::6], labels[::6]
