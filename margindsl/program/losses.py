@@ -416,22 +416,24 @@ def added(terms: Iterable[LossTerm], searched: bool = False) -> tuple[LossTerm, 
     searched : bool
         Whether also where no formula of the conjugate of the sum is known, which costs time.
     """
-    found: list[LossTerm] = []
+    found, alike = list[LossTerm](), dict[bytes, list[int]]()
     for term in terms:
-        for position, other in enumerate(found):
+        positions = alike.setdefault(term.points.tobytes(), [])
+        for position in positions:
             try:
-                found[position] = _sum(other, term, searched)
+                found[position] = _sum(found[position], term, searched)
                 break
             except (LookupError, CalculusError):
                 continue
         else:
+            positions.append(len(found))
             found.append(term)
     return tuple(found)
 
 
 def _sum(first: LossTerm, second: LossTerm, searched: bool) -> LossTerm:
     """Return two terms as one."""
-    if not len(first.points) or not np.array_equal(first.points, second.points) or any(
+    if not len(first.points) or any(
             np.ptp(t.slopes) or np.ptp(t.shifts) or not t.slopes[0] or np.any(t.coupling) or t.bare is not None
             for t in (first, second)):
         raise LookupError
