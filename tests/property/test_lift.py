@@ -352,3 +352,15 @@ def test_bounds_that_links_make_alike_prove_what_both_say():
     found = [md.Problem(md.Minimize(md.sq_norm(f) / 2 + 4 * md.mean(md.hinge(y * f))), [y[0] != y[1], *rules]).solve(
         "sdp", random_state=0) for rules in ([loose, tight], [tight, loose], [near])]
     assert all(s.verify() and s.bound == pytest.approx(found[2].bound, rel=1e-5) for s in found)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("rule", [lambda y: md.sum(y[:5]) == 1, lambda y: md.sum(y[:5]) >= 1])
+def test_a_sum_of_some_labels_is_proved_as_one_of_all(loss, rule):
+    """No other point is coupled to any; the middle of the sum is that of none."""
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    y, f = md.Labels(9), md.Hyperplane(X, bias=False)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 9 * md.mean(LOSSES[loss](y * f))), [rule(y)])
+    solution = problem.solve("sdp", random_state=0)
+    assert solution.verify() and solution.bound == pytest.approx(solution.estimate, rel=1e-4)
+    assert solution.bound <= problem.solve("exact").value * (1 + 1e-7)
