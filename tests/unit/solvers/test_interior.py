@@ -289,3 +289,16 @@ def test_pieces_have_the_least_value_of_the_loss(name):
     z = pieces.base + pieces.change(arguments, delta, sigma)
     assert np.all(delta < pieces.least(arguments)) and np.all(sigma[pieces.slack] > 0)
     assert np.all(z[:, 0] > 0) and np.all(4 * z[:, 0] * z[:, 2] > z[:, 1] ** 2)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e3])
+@pytest.mark.parametrize("limit", [1.0, 1e6])
+def test_scalars_and_wide_bounds_have_any_unit(scale, limit):
+    """Decision values and the scalar go with the points, values with their squares."""
+    points, found = np.random.default_rng(0).normal(size=(10, 3)), []
+    for c in (1.0, scale):
+        y, f, s = md.Labels(10), md.Hyperplane(c * points, bias=False), md.Scalar(nonneg=True)
+        problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 - s + 3 * md.mean(md.pos(s - y * f))),
+                             [abs(md.sum(y)) <= 4, abs(md.sum(f)) <= limit * c**2])
+        found.append(problem.solve("sdp", "interior", random_state=0))
+    assert found[1].status == "converged" and found[1].bound == pytest.approx(scale**2 * found[0].bound, rel=1e-5)

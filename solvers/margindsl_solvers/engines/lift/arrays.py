@@ -121,7 +121,9 @@ class LiftArrays:
         v = first + len(q) + len(u) + len(turned) + np.arange(len(v_rows))
         equalities = np.zeros((scalars.count + len(turned), len(scale)))
         equalities[scalars.count + np.arange(len(turned)), again] = np.array([[1.0], [-1.0]])
-        equalities[:scalars.count, u] = losses.coupling[rows[u_rows]].T
+        costs = scalars.costs / unit - losses.coupling.T @ u_fixed
+        sizes = np.abs(costs) + np.abs(losses.coupling).T @ losses.weights / unit  # of E u, in any unit of a scalar
+        equalities[:scalars.count, u] = losses.coupling[rows[u_rows]].T / sizes[:, None]
         equalities[slack, len(scale) - len(slack) + np.arange(len(slack))] = 1.0
         signed = np.concatenate([np.arange(N, ends[2]), ends[2] + np.flatnonzero(~cuts.equal),
                                  np.arange(first - len(own), first),
@@ -148,7 +150,7 @@ class LiftArrays:
             float(np.sum(losses.row_losses(losses.shifts)[fixed])) / unit, signed,
             ((u, u_rows), (np.append(np.arange(first - len(own), first), q), np.append(own, q_rows)), *(
                 ((v, v_rows), (v + len(v), v_rows)) if len(v) else ())), equalities,
-            np.append(scalars.costs / unit - losses.coupling.T @ u_fixed, np.zeros(len(turned))), again)
+            np.append(costs / sizes, np.zeros(len(turned))), again)
 
     def coded(self) -> LiftArrays:
         """Return the lift coordinate by coordinate of codes, of which those that are known are numbers: vectors of V
@@ -314,11 +316,11 @@ class LiftArrays:
         by_label = self.extras.shape[1] - J - L - T  # whose multipliers follow those of cuts
         y[N + J + L + T:N + J + L + T + by_label] = 0.02 * c[q_rows[:by_label]]
         T, squared = T + by_label, slice(by_label, None)
-        squares = np.einsum("dl,dl->l", self.extras[:, J:J + L], self.extras[:, J:J + L])
+        squares = np.maximum(np.einsum("dl,dl->l", *[self.extras[:, J:J + L]] * 2), 10.0 * form.limits[1])
         # weights first: q below its ceiling, then as far up as half of it, and η as great as holds the bias
         below = -0.1 / (len(lengths) * lengths)
         for q, eta in ((np.where(ceiling > 0, rise * np.minimum(ceiling, c), fall * below), eta)
-                       for fall in (1.0, 1e-2, 1e-4) for eta in (1.0, 10.0, 100.0, 1e4) for rise in (0.0, 0.5)):
+                       for fall in (1.0, 1e-2, 1e-4) for eta in (1.0, 10.0, 100.0, 1e4, 1e8) for rise in (0.0, 0.5)):
             y[at_q[squared]], y[N + J:N + J + L] = q[q_rows[squared]], eta / np.maximum(squares, 1e-300)
             try:
                 root = cholesky((self.constant + self.matrix(y))[N:, N:], lower=True)
