@@ -32,6 +32,7 @@ from margindsl.runtime.stages import EVALUATION_SOLVER, FITTED, solution_of, sta
 from margindsl.views import notebook
 
 COMPILED = 0.3  # part of the allowance after a stop in which a problem is compiled
+TRIVIAL = 1e-6  # of the value, by which an estimate is beyond what the losses prove alone
 LIFT_STEPS = 500  # a bound is tightened cheaply, or not at all
 KEPT = "the answer is the warm start: nothing lower was found in the time"
 
@@ -243,14 +244,8 @@ class Compiled:
                 seconds: dict[str, float]) -> Solution:
         """Return the answer with one solver, from what earlier ones found if anything; its seconds are added.
 
-        Ctrl-C, the time or a failed solver ends one stage, and the next goes on with what there is.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If no labels were fitted.
-        UnansweredError
-            If a solver failed and no labels but those of the first answer were fitted.
+        Ctrl-C, the time or a failed solver ends one stage, and the next goes on with what there is; it is raised where no
+        labels were fitted, of a failed solver none but those of the first answer.
         """
         run, found = None, Outcome(Status.CONVERGED)
         try:
@@ -315,16 +310,16 @@ def begin(compiled: Compiled, solver: Solver, earlier: Solution | None, options:
 def trouble_of(solution: Solution, proves: bool) -> str:
     """Return how a solver ended without a usable answer, empty when it did not.
 
-    Parameters
-    ----------
-    proves : bool
-        Whether a bound beyond that of the losses alone is expected. After a limit or an interrupt none is missed.
+    `proves`: whether a bound beyond that of the losses alone is expected, unless the relaxation itself is not beyond
+    it; after a limit or an interrupt none is missed.
     """
     sentence = f": {solution.message}" if solution.message else ""
     if not solution.state.has_answer:
         return f"{solution.solver!r} ended as {solution.status}{sentence}"
-    ended = solution.state in (Status.CONVERGED, Status.INACCURATE)
-    if ended and proves and (solution.certificate is None or solution.certificate.is_trivial):
+    ended, proof = solution.state in (Status.CONVERGED, Status.INACCURATE), solution.certificate
+    beyond = solution.estimate - solution.bound > TRIVIAL * abs(solution.value) or np.isnan(solution.estimate)
+    missed = proof is None or (proof.is_trivial and (beyond or solution.state is Status.INACCURATE))
+    if ended and proves and missed:
         return f"{solution.solver!r} ended as {solution.status}, without a bound{sentence}"
     return ""
 

@@ -309,6 +309,9 @@ def test_what_counts_as_trouble(solved):
     ]:
         found = dataclasses.replace(solved, state=state, certificate=certificate)
         assert bool(trouble_of(found, proves)) is expected, (state, certificate, proves)
+    for estimate, expected in ((solved.bound, False), (np.nan, True), (solved.bound + 1e-3 * solved.value, True)):
+        found = dataclasses.replace(solved, state=Status.CONVERGED, certificate=trivial, estimate=estimate)
+        assert bool(trouble_of(found, True)) is expected  # a relaxation may be no better than the losses alone
 
 
 def test_least_value():
