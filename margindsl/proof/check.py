@@ -130,7 +130,7 @@ class LabelSet:
         free, left, counts = Z < 0, self.left(Z), self.counts(Z)
         middle, reach = self.own[Z] @ self.sums.T, free @ np.abs(self.sums).T + self.slack
         ends = [middle + reach < self.p.bound_lower, middle - reach > self.p.bound_upper, ~left.any(axis=2),
-                counts > self.most, counts + ((free * self.sizes)[:, None] @ left)[:, 0] < self.least]
+                counts > self.most, counts + np.einsum("pn,pnk->pk", free * self.sizes, left) < self.least]
         wrong = np.any(np.hstack(ends), axis=1) | (np.maximum(self.least - counts, 0).sum(axis=1) > free @ self.sizes)
         for own, least, most in zip(self.groups, self.p.group_least, self.p.group_most):
             held = np.stack([(c == Z) @ own for c in range(self.k)], axis=1)

@@ -287,8 +287,8 @@ def _bound_multipliers(B: LabelSet, dual: dict[str, Any]) -> tuple[FloatArray, F
     (many, count), component, sign = dual["d"].shape, dual["component"], dual["sign"]
     kappa, middles = np.zeros((many, len(B.rows))), np.zeros(len(B.sums))
     sums = np.array([np.bincount(component, sign * w, count) for w in B.rows[:len(B.sums) or 1]])
-    known, apart = component[dual["decided"]], np.setdiff1d(np.arange(count), component)  # of no point: a middle's
-    position = min(known, default=apart[0] if len(apart) else -1)
+    known, apart = np.unique(component[dual["decided"]]), np.setdiff1d(np.arange(count), component)
+    position = [*known, *apart, -1][0]  # what carries middles: the known labels, or what stands for no point
     free, far = np.arange(count) != position, np.multiply.outer([-1, 1], (B.z < 0) @ np.abs(B.sums).T)
     ends = np.clip([B.p.bound_lower, B.p.bound_upper], *(B.sums @ B.own[B.z] + far))
     ends = np.column_stack([ends, np.zeros(2)])  # of several clusters there is the sum of all codes alone

@@ -244,8 +244,8 @@ class Compiled:
                 seconds: dict[str, float]) -> Solution:
         """Return the answer with one solver, from what earlier ones found if anything; its seconds are added.
 
-        Ctrl-C, the time or a failed solver ends one stage, and the next goes on with what there is; it is raised where no
-        labels were fitted, of a failed solver none but those of the first answer.
+        Ctrl-C, the time or a failed solver ends one stage, and the next goes on with what there is; it is raised where
+        no labels were fitted, of a failed solver none but those of the first answer.
         """
         run, found = None, Outcome(Status.CONVERGED)
         try:
