@@ -302,3 +302,11 @@ def test_scalars_and_wide_bounds_have_any_unit(scale, limit):
                              [abs(md.sum(y)) <= 4, abs(md.sum(f)) <= limit * c**2])
         found.append(problem.solve("sdp", "interior", random_state=0))
     assert found[1].status == "converged" and found[1].bound == pytest.approx(scale**2 * found[0].bound, rel=1e-5)
+
+
+def test_a_scalar_that_nothing_sees_changes_nothing():
+    y, f = md.Labels(8), md.Hyperplane(np.random.default_rng(0).normal(size=(8, 2)), bias=False)
+    objective, rules = md.sq_norm(f) / 2 + 3 * md.mean(md.hinge(y * f)), [abs(md.sum(y)) <= 2]
+    found = [md.Problem(md.Minimize(objective + more), rules).solve("sdp", "interior", random_state=0)
+             for more in (0.0, 0.0 * md.Scalar(nonneg=True))]
+    assert found[1].bound == pytest.approx(found[0].bound, rel=1e-4)

@@ -123,6 +123,7 @@ class LiftArrays:
         equalities[scalars.count + np.arange(len(turned)), again] = np.array([[1.0], [-1.0]])
         costs = scalars.costs / unit - losses.coupling.T @ u_fixed
         sizes = np.abs(costs) + np.abs(losses.coupling).T @ losses.weights / unit  # of E u, in any unit of a scalar
+        sizes[sizes == 0] = 1.0  # of a scalar that nothing sees
         equalities[:scalars.count, u] = losses.coupling[rows[u_rows]].T / sizes[:, None]
         equalities[slack, len(scale) - len(slack) + np.arange(len(slack))] = 1.0
         signed = np.concatenate([np.arange(N, ends[2]), ends[2] + np.flatnonzero(~cuts.equal),
