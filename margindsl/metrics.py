@@ -55,61 +55,6 @@ def balanced_error(truth: ArrayLike, labels: ArrayLike) -> float:
     return 1.0 - _best_matching(table / table.sum(axis=1, keepdims=True)) / len(table)
 
 
-def rand_index(truth: ArrayLike, labels: ArrayLike) -> float:
-    """Return the share of pairs of points on which clustering and classes agree (same or different group).
-
-    Classes, clusters and errors are those of `clustering_accuracy`.
-
-    References
-    ----------
-    W. M. Rand (1971). Objective criteria for the evaluation of clustering methods. Not adjusted for chance.
-
-    Examples
-    --------
-    >>> round(rand_index([0, 0, 1, 1], [0, 0, 0, 1]), 3)
-    0.5
-    """
-    from sklearn.metrics import rand_score
-
-    return float(rand_score(*_codes(truth, labels)))
-
-
-def fowlkes_mallows(truth: ArrayLike, labels: ArrayLike) -> float:
-    """Return the geometric mean of precision and recall over pairs of points in one cluster.
-
-    TP / sqrt((TP + FP)(TP + FN)) with TP the pairs in one class and one cluster; 0 where TP = 0.
-
-    Classes, clusters and errors are those of `clustering_accuracy`.
-
-    References
-    ----------
-    E. B. Fowlkes, C. L. Mallows (1983). A method for comparing two hierarchical clusterings.
-
-    Examples
-    --------
-    >>> round(fowlkes_mallows([0, 0, 1, 1], [0, 0, 0, 1]), 3)
-    0.408
-    """
-    from sklearn.metrics import fowlkes_mallows_score
-
-    return float(fowlkes_mallows_score(*_codes(truth, labels)))
-
-
-def normalised_mutual_information(truth: ArrayLike, labels: ArrayLike) -> float:
-    """Return I(classes; clusters) divided by the arithmetic mean of the two entropies.
-
-    It is 1 where both are constant. Classes, clusters and errors are those of `clustering_accuracy`.
-
-    Examples
-    --------
-    >>> normalised_mutual_information([0, 0, 1, 1], ["b", "b", "a", "a"])
-    1.0
-    """
-    from sklearn.metrics import normalized_mutual_info_score
-
-    return float(normalized_mutual_info_score(*_codes(truth, labels)))
-
-
 def _codes(truth: ArrayLike, labels: ArrayLike) -> tuple[IntArray, IntArray]:
     truth, labels = np.asarray(truth), np.asarray(labels)
     if truth.shape != labels.shape or truth.ndim != 1:

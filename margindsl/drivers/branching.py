@@ -24,7 +24,7 @@ from margindsl.host.threads import small_work_threads
 from margindsl.labelset.forcing import Path
 from margindsl.program.certificates import Certificate
 from margindsl.program.losses import Losses
-from margindsl.program.nodes import JointNodes, LiftedNodes, NodeBounds, PartialNodes, balls
+from margindsl.program.nodes import JointNodes, LiftedNodes, NodeBounds, PartialNodes, balls, unknown
 from margindsl.typing import FloatArray, IntArray
 
 NODE_SHARE = 0.1  # accuracy of a node, as a share of the gap asked for
@@ -276,9 +276,8 @@ class Branching:
         tol = max(NODE_SHARE * self.tol, LOOSE * float(open_gap))
         # 1. what the decided points prove alone; then all of them, inside the ball of the weights of better labels
         inner = decided_duals(run, bounds, z, min(tol, ROUGH))
-        (low,), H = balls(bounds.contraction(z)[0], inner[None])
         solved = node
-        if low - 0.5 * np.sum(H * H) > node.bound:
+        if balls(bounds.contraction(z)[0], inner[None])[0] > node.bound:
             solved = self._better(node, z, *bounds.repaired(z, bounds.of_decided(z, inner)))
         if solved.bound >= self.target:
             return Met(solved, None, np.zeros(r), 0.0, np.zeros(run.program.losses.scalars.count))
@@ -403,7 +402,7 @@ def grown(part: Branching, share: list[Node], end: float) -> tuple[Any, ...]:
 def decided_duals(run: Run, nodes: JointNodes, z: IntArray, tol: float = ROUGH) -> FloatArray:
     """Return duals (m,) of the problem of a node's decided points, which say where its weights are, or zeros."""
     if not nodes.is_bounded or np.all(z < 0):
-        return np.zeros(nodes.lift.losses.rows)
+        return nodes.lift.losses.held
     form = nodes.decided.form(z)
     raw = Guarded(run.fixed_solver).solve(form, run.budget.replace(tol=tol, max_iter=None, callback=None),
                                                 is_judged=False)
@@ -419,7 +418,8 @@ def outer_duals(nodes: JointNodes) -> FloatArray:
     """
     # 1. The known points alone, margins A w; directions G in their span, and the squares of what is beside it
     labels, source = nodes.program.labels, nodes.program.source  # proofs know given labels, not forced ones
-    form, value = nodes.contraction(np.asarray(labels.pinned))[0], nodes.known()
+    form = nodes.contraction(np.asarray(labels.pinned))[0]
+    value = nodes.known() + 0.5 * float(np.sum(unknown(form)**2))  # which open labels may gain
     of, own, seen = form.losses, np.flatnonzero(form.decided), form.decided[form.losses.points] != 0
     given = labels.component[source.known[0]] if source is not None and source.labels.n == form.n else labels.component
     r = min(len(own), int(form.features.rank)) * bool(np.all(np.isin(np.flatnonzero(~labels.free), given)))
@@ -459,4 +459,5 @@ def outer_duals(nodes: JointNodes) -> FloatArray:
         tilt = far[:, None] * G
     out = np.zeros((count, of.rows))
     out[:, seen] = -slope.reshape(count, -1)
+    out = np.where(of.held == 0, out, of.held)
     return out[np.isfinite(out).all(axis=1)]

@@ -406,6 +406,8 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
     costs = sum((factor * weights for factor, weights, _ in parts.label_costs), np.zeros(labels.n))
     ramps = [(kinks, position[id(points)][held], *numbers) for kinks, points, held, *numbers in parts.ramps]
     capped = replace(declared, losses=_losses(parts, positions, n, capped=True)) if ramps else None
+    if capped is not None and (parts.pairs or costs.any()):
+        capped = with_rows(capped, parts.pairs, costs, [])
     return replace(with_rows(declared, parts.pairs, costs, ramps), capped=capped)
 
 

@@ -53,8 +53,6 @@ class Rows:
         Features A. Rows cost −Σ ⟨c(y_p), V'a_p⟩ beside ridge ½‖V‖², whose minimum over V is −‖A'c(y)‖²/2 ridge.
     turned : (P, n) scipy sparse array
         −1 where a row has minus the features of a point as well.
-    priced : bool
-        Whether labels or pairs of them have costs.
     links : tuple of (pairs, costs, kind)
         As declared, for `Solution.violated_links`.
     blocks : tuple of (float, matrix, matrix)
@@ -66,7 +64,6 @@ class Rows:
     parents: IntArray
     matrix: Any = None
     turned: Any = None
-    priced: bool = False
     links: tuple[tuple[IntArray, FloatArray, str], ...] = ()
     blocks: tuple[tuple[float, Any, Any], ...] = ()
 
@@ -244,8 +241,8 @@ def with_rows(declared: Any, energies: list[tuple[float, PairEnergy]], costs: Fl
     whole = Labels(N, k, declared.labels.name)
     before = declared.rows or Rows(declared.labels, np.zeros(0, dtype=int))  # of blocks, whose rows are points here
     root = np.concatenate([np.arange(before.labels.n), before.parents, [-1]])
-    rows = Rows(before.labels, np.append(before.parents, root[parents]), matrix, turned,
-                bool(energies or costs.any()), links, before.blocks)
+    rows = Rows(before.labels, np.append(before.parents, root[parents]), matrix, turned, links,
+                before.blocks)
     return replace(
         declared, labels=whole, losses=Losses(N, (*losses.terms, linear), losses.scalars),
         constant=declared.constant + constant, rows=rows,

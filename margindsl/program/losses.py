@@ -238,6 +238,13 @@ class Losses:
             yield term, slice(start, start + term.rows)
             start += term.rows
 
+    @cached_property
+    def held(self) -> FloatArray:
+        """Return (m,) the one dual −c s that rows of a linear loss have, of slope s; 0 of others."""
+        return frozen(np.concatenate([np.zeros(0), *(
+            -t.weights * (t.loss.coefficients[0, 1] if isinstance(t.loss, PLQ) and t.loss.is_affine else 0.0)
+            for t in self.terms)]))
+
     def at_rows(self, values: FloatArray) -> FloatArray:
         """Return values (n,) or (n, p) of points as values of rows, times the slopes."""
         if self.is_identity:

@@ -102,7 +102,7 @@ class JointNodes(NodeBounds):
     @property
     def zero(self) -> tuple[FloatArray, FloatArray]:
         none = np.zeros(self.lift.losses.rows)  # scalars that are shared may ask for more
-        return self.repaired(np.asarray(self.program.labels.pinned), {"u": none, "inner": none})
+        return self.repaired(np.asarray(self.program.labels.pinned), {"u": none, "inner": self.lift.losses.held})
 
     def contraction(self, z: IntArray) -> tuple[LiftForm, IntArray, IntArray, IntArray]:
         """Return the lift with the components z decided, and how multipliers go over."""
@@ -131,29 +131,29 @@ class JointNodes(NodeBounds):
         return self.lift.is_bounded and not (self.program.source is not None and self.program.source.free_bias)
 
     @frozen_property
-    def around(self) -> tuple[FloatArray, FloatArray]:
+    def around(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the balls of `outer`."""
         return balls(self.contraction(np.asarray(self.program.labels.pinned))[0], self.outer)
 
     def inner(self, z: IntArray, answer: Mapping[str, FloatArray]) -> FloatArray:
-        """Return the duals (m,) of an answer to the problem of the decided points, zero at the others."""
+        """Return the duals (m,) of an answer to the problem of the decided points, of others those of linear losses."""
         losses = self.program.losses
         if answer.get("u") is None or losses.scalars.count:
-            return np.zeros(self.lift.losses.rows)
+            return self.lift.losses.held
         u, own = project_duals(losses, np.asarray(answer["u"], dtype=float)), self.lift.losses
         if own.rows == losses.rows > self.program.n:  # none are merged, but some may be of ρ(−x) and minus the argument
             rows = np.divide(u * losses.slopes, own.slopes, out=1.0 * u, where=own.slopes != 0)
         else:
             rows = losses.scatter(u)[own.points]
-        return np.where(self.signs(z)[own.points] != 0, rows, 0.0)
+        return np.where((self.signs(z)[own.points] != 0) & (own.held == 0), rows, own.held)
 
     def form(self, z: IntArray, inner: FloatArray) -> LiftForm:
         """Return the node problem, arguments of losses where better labels have them."""
         form = self.contraction(z)[0]
         if not form.is_bounded:
             return form
-        low, H = self.around if len(self.outer) else balls(form, inner[None])
-        return bounded(form, within(form, self.known(), low, H))
+        around = self.around if len(self.outer) else balls(form, inner[None])
+        return bounded(form, within(form, self.known(), *around))
 
     def of_decided(self, z: IntArray, inner: FloatArray, tau: Any = None) -> dict[str, FloatArray]:
         """Return what duals of the decided points prove by themselves, as an answer to a node's lift.
@@ -372,11 +372,12 @@ class PartialNodes(NodeBounds):
 # -- where decision values of better labels lie, by what the losses of decided points leave --
 
 
-def balls(form: LiftForm, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (b,) and (b, r) least values and middles of balls of weights, of duals u (b, m) of decided points.
+def balls(form: LiftForm, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return (b,) and (b, r) least values and middles of balls of weights, of duals u (b, m), and (n,) what open labels
+    add to the reach of decision values.
 
     With these ½|w|² + Σcρ ≥ Σ D(u, 0) + ½|w − H|² − ½|H|², H = Σ u y φ: where that is below the value of a labelling, w
-    lies in a ball about H.
+    lies in a ball about H, known but for open labels of linear losses.
     """
     apart, losses, zero, used = replace(form, domain=None), form.losses, np.zeros(form.losses.rows), np.any(u, axis=0)
     low = np.full(len(u), apart.least(zero, zero)[~used].sum())
@@ -384,17 +385,31 @@ def balls(form: LiftForm, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         rows, x = np.flatnonzero(used[part]), u[:, part][:, used[part]]
         values = term.taken(np.tile(rows, len(u))).conjugate_values(x.ravel()).reshape(x.shape)
         low -= (values + x * term.shifts[rows]).sum(axis=1)
-    H = [form.features.adjoint(form.decided * losses.scatter(row)) for row in u]
-    return low, np.array(H).reshape(len(u), form.features.rank)
+    H = np.array([form.features.adjoint(form.decided * losses.scatter(row)) for row in u]).reshape(
+        len(u), form.features.rank)
+    loose = unknown(form)
+    far = np.abs(form.features.toarray()) @ loose if loose.any() else np.zeros(form.n)
+    if np.any(far[losses.points[losses.held == 0]]):  # as of kinks of ramps, which say nothing useful of other losses
+        low = np.full_like(low, -np.inf)
+    return low - 0.5 * np.sum(np.square(np.abs(H) + loose), axis=1), H, far
 
 
-def within(form: LiftForm, value: float, low: FloatArray, H: FloatArray) -> FloatArray:
+def unknown(form: LiftForm) -> FloatArray:
+    """Return (r,) how far open labels of linear losses may move H = Σ u y φ, which has one u of theirs."""
+    losses = form.losses
+    more = np.abs(losses.held * losses.slopes) * (form.decided == 0)[losses.points]
+    return np.bincount(losses.points, more, form.n) @ np.abs(form.features.toarray()) if more.any() else np.zeros(
+        form.features.rank)
+
+
+def within(form: LiftForm, value: float, least: FloatArray, H: FloatArray, more: FloatArray) -> FloatArray:
     """Return (n, 2) ends between which decision values lie for all labellings with a value below a given one."""
     norms = np.sum(H * H, axis=1)
     with np.errstate(invalid="ignore"):
-        square = np.maximum(0.0, 2.0 * (value - low) + norms) + NEAR * (abs(value) + abs(low) + norms)
+        square = np.maximum(0.0, 2.0 * (value - least)) + NEAR * (abs(value) + abs(least) + norms)
     radius = np.where(np.isfinite(square), np.sqrt(square), np.inf)
     middle, reach = form.features.apply(H.T), np.multiply.outer(np.sqrt(form.features.row_norms()), radius)
+    reach += more[:, None]
     return np.stack([np.max(middle - reach, axis=1, initial=-np.inf), np.min(middle + reach, axis=1, initial=np.inf)],
                     axis=1)
 

@@ -319,20 +319,20 @@ class Proof(SimpleNamespace):
     def narrowed(self, f: Any, B: LabelSet, z: Any, u: Any, v: Any) -> Any:
         """Return less of ends f (2, n) of decision values, for all labellings like z of less than the solution's value.
 
-        With duals u of decided points, value >= sum min(h + ux) + |w - H/norm|^2/2 - H'H/norm/2, H = sum u y phi.
+        With duals u, value >= sum min(h + ux) + |w - H/norm|^2/2 - H'H/norm/2, H = sum u y phi, +-|u phi| where open.
         """
         code = B.own[z][B.component] * B.sign
         try:
             low, v, _ = self.least(u, 0 * u, v)
         except ValueError:  # duals that prove nothing, as zeros of linear losses, hold nothing
             return f
-        need(not np.any(v * (code == 0)), "duals of what is decided use open labels")
-        H, size = (code * v) @ self.columns, np.abs(v) @ self.magnitudes
-        parts = abs(self.known) + abs(self.constant) + abs(low), size**2 @ (1 / self.norm)
-        square = 2 * (self.known - self.constant - low) + H**2 @ (1 / self.norm) + 4 * self.rate * sum(parts)
-        reach = math.sqrt(max(0.0, square)) * np.sqrt(self.magnitudes**2 @ (1 / self.norm))
-        middle, far = self.columns @ (H / self.norm), self.magnitudes @ (size / self.norm)
-        reach = reach * (1 + self.rate) + 2 * self.rate * far
+        per, H = 1 / self.norm, (code * v) @ self.columns
+        size, loose = (np.abs(x) @ self.magnitudes for x in (v, v * (code == 0)))
+        parts = abs(self.known) + abs(self.constant) + abs(low) + size**2 @ per
+        square = 2 * (self.known - self.constant - low) + (np.abs(H) + loose)**2 @ per + 4 * self.rate * parts
+        reach = math.sqrt(max(0.0, square)) * np.sqrt(self.magnitudes**2 @ per)
+        middle, far = self.columns @ (H * per), self.magnitudes @ (size * per)
+        reach = (reach + self.magnitudes @ (loose * per)) * (1 + self.rate) + 2 * self.rate * far
         return np.stack([np.maximum(f[0], middle - reach), np.minimum(f[1], middle + reach)])
 
     def ends(self, B: LabelSet, number: int, z: Any) -> Any:

@@ -21,7 +21,7 @@ from margindsl.errors import DeclarationError, TimeLimitError, UnansweredError
 from margindsl.host.clock import Cancelled
 from margindsl.host.frozen import frozen
 from margindsl.labelset import LabelSet
-from margindsl.program.certificates import Certificate
+from margindsl.program.certificates import Certificate, certify_least_value
 from margindsl.program.passes import Presolved, Units
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Outcome, Relaxation
@@ -36,6 +36,7 @@ EVALUATION_SOLVER = "newton"
 EVALUATION_TOL = 1e-10
 WIDER = 1.25  # how much further apart than they are ends of hulls may be, so that many points share one
 MOST_WIDE = 1e3  # times the ends of other hulls that the furthest are
+APART = 0.6  # of the time for a relaxation, where losses have caps, whose hulls are bounded after it
 MOST_NAMINGS = 5  # clusters up to which every way to name them is tried, 120 of them
 # Parts of the allowance after a stop in which stages end that a loop of theirs did not end before.
 RELAXED, ROUNDED, EVALUATED, FITTED = 0.4, 0.6, 0.75, 0.8
@@ -78,7 +79,7 @@ def relax(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
     if least and relative_gap(run.program.losses.value(np.zeros(run.program.n)), least.bound) <= run.budget.tol:
         return replace(found, candidates=(first_start(run),), certificate=least)
     try:
-        with in_hand(run):
+        with in_hand(run), run.share(1.0 if getattr(run.program.source, "capped", None) is None else APART):
             outcome = relaxation.run(run)
     finally:
         if run.checkpoint is not None:
@@ -165,15 +166,17 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     bound = -np.inf if proof is None else min(program.to_user(proof.bound), value)
     value = bound if value - bound <= solved.scale * noise else value  # a gap of rounding alone is none
     estimate = min(solved.to_user(found.estimate), value)  # NaN stays
-    judge, source, w = program, program.source, program.weights(answer.w)
-    if getattr(source, "capped", None) is not None and not source.rows.priced and (
-            proves and bound < value):
-        basis = Basis(source.capped, w, answer.scalars, run.budget.tol)
-        other, capped, lowest = of_capped(run, basis.program(), value)
+    judge, source, w, given, decided = program, program.source, answer.w, fit.labels, answer.decision
+    if getattr(source, "capped", None) is not None and proves and bound < value:
+        other, capped, lowest = of_capped(run, Basis(source.capped, w, answer.scalars, run.budget.tol).program(), value)
         if capped is not None and other.to_user(capped.bound) > bound:
-            w = w[:other.features.rank]
-            value = min(value, other.objective(
-                fit.labels[:other.n], answer.w[:other.features.rank], answer.bias, answer.scalars))  # caps as they are
+            given, pairs = given[:other.n], None if other.source.rows is None else other.source.rows.matrix
+            w = w[:other.features.rank - (0 if pairs is None else pairs.shape[1])]
+            if pairs is not None:  # whose weights follow from labels
+                given = other.source.rows.whole(given[:other.source.rows.labels.n], 1)
+                w = np.append(w, pairs.T @ (2.0 * given[-pairs.shape[0]:] - 1) / source.ridge)
+            decided = other.fix_labels(given).outputs(w, answer.bias)
+            value = min(value, other.objective(given, w, answer.bias, answer.scalars, decided))  # caps as they are
             judge, proof, least, bound = other, capped, lowest, min(other.to_user(capped.bound), value)
             estimate = min(max(estimate, bound), value)
 
@@ -201,9 +204,9 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     declared = program.normal.declared
     features, weights = mapped(declared.features, declared.weights(answer.w))
     bias = read(program.codes @ program.normal.undo(answer).bias) if declared.free_bias else np.zeros(())
-    rows, decision = getattr(program.source, "rows", None), read(answer.decision)
+    rows, decision = getattr(judge.source, "rows", None), read(decided)
     fit, answer = replace(fit, found=None), replace(answer, found=None)
-    own = slice(0, program.n if rows is None else rows.labels.n)  # what lies beyond the points is not the user's
+    own = slice(0, judge.n if rows is None else rows.labels.n)  # what lies beyond the points is not the user's
     beyond = decision[own.stop:].copy()  # not a view, which would hold the rest
     if rows is not None and rows.blocks:  # of points over all hyperplanes
         beyond, decision = decision, read(features.apply(weights)).reshape(own.stop, *decision.shape[1:]) + bias
@@ -222,8 +225,8 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
         coding=program.coding)
 
     # 6. Judged by the declaration, without what was found on the way.
-    return judged(solution, judge, read(w), answer.scalars, asked, proof, least,
-                  (named[fit.labels[own.stop:judge.n]], beyond[:judge.n - (0 if rows and rows.blocks else own.stop)]))
+    return judged(solution, judge, read(judge.weights(w)), answer.scalars, asked, proof, least,
+                  (named[given[own.stop:]], beyond))
 
 
 def of_capped(run: Run, program: MarginProgram, value: float) -> tuple[
@@ -233,15 +236,20 @@ def of_capped(run: Run, program: MarginProgram, value: float) -> tuple[
     Labels of a lower value have |f_i| ≤ ‖φ_i‖√(2(value − least)): no loss is lower there than its convex hull between
     these ends, and the lift of the hulls bounds them all.
     """
-    least = least_proof(program)
-    if least is None or program.free_bias or program.losses.by_rows or program.gauge is not None:
+    losses, pairs, inner = program.losses, getattr(program.source.rows, "matrix", None), np.zeros(program.n)
+    count, least = 0 if pairs is None else pairs.shape[0], least_proof(program)
+    lowest = certify_least_value(losses.only(losses.points < program.n - count)).bound
+    if not np.isfinite(lowest) or program.free_bias or losses.by_rows or program.gauge is not None:
         return program, least, least
-    level = 2.0 * max(0.0, (value - program.constant) / program.scale - least.bound)
+    level = 2.0 * max(0.0, (value - program.constant) / program.scale - lowest)
+    if pairs is not None:  # rows −y a'V beside ½‖V‖², which is no less than of the labels that are worst
+        inner[program.n - count:] = 1.0 / program.scale
+        level += float(np.sum(np.square(abs(pairs).sum(axis=0) / program.scale)))
     far, terms = np.sqrt(level * np.asarray(program.features.row_norms())), []
     if not far.any():
         return program, least, least
     far = WIDER ** np.ceil(np.log(np.maximum(far, far.max() / MOST_WIDE)) / np.log(WIDER))
-    for term in program.losses.terms:
+    for term in losses.terms:
         if not isinstance(term.loss, Capped):
             terms.append(term)
             continue
@@ -250,7 +258,7 @@ def of_capped(run: Run, program: MarginProgram, value: float) -> tuple[
                                 return_inverse=True)
         terms += [replace(term.taken(np.flatnonzero(kind.ravel() == j)), loss=term.loss.hull(*ends))
                   for j, ends in enumerate(kinds)]
-    hulls = Presolved.of(replace(program, losses=replace(program.losses, terms=tuple(terms)), source=None, normal=None))
+    hulls = Presolved.of(replace(program, losses=replace(losses, terms=tuple(terms)), source=None, normal=None))
     proof = SDP().beside(Run(hulls.program, run.solver, run.fixed_solver, run.budget, run.rng,
                              lift_solver=run.lift_solver))
     if proof is None:
@@ -258,7 +266,7 @@ def of_capped(run: Run, program: MarginProgram, value: float) -> tuple[
     for step in hulls.passes:
         assert isinstance(step, Units)
         proof = replace(proof.rescaled(1.0, step.scale), bound=proof.bound / step.scale**2)
-    proof = replace(proof, arrays=proof.arrays | {"inner": np.zeros(program.n)})
+    proof = replace(proof, arrays=proof.arrays | {"inner": inner})
     return program, strongest(proof, least), least
 
 

@@ -155,7 +155,7 @@ def test_solutions_and_metrics_are_documented():
     assert sorted(w for w in said - inner if not w.startswith("_") and not names("solving.md", w)) == []
     measures = [name for name, value in vars(md.metrics).items()
                 if inspect.isfunction(value) and value.__module__ == "margindsl.metrics" and not name.startswith("_")]
-    assert len(measures) >= 5 and [name for name in measures if not names("solving.md", name)] == []
+    assert len(measures) >= 2 and [name for name in measures if not names("solving.md", name)] == []
 
 
 def test_every_option_of_every_solver_is_listed_with_its_values():

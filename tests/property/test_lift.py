@@ -14,8 +14,11 @@ from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
 from margindsl.program.exhaustion import members
 from margindsl.program.lift import Cuts
 from margindsl.program.lift_certificate import repair_lift
-from margindsl.program.nodes import JointNodes, within
+from margindsl.program.nodes import JointNodes, balls, within
+from margindsl.proof.check import check
+from margindsl.relaxations.exact import of_tree
 from margindsl.relaxations.lift import lift, referred, violated_products, violated_triangles, widened
+from margindsl.runtime.judging import written
 from margindsl_solvers.conic import Clarabel
 
 pytestmark = pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
@@ -129,6 +132,37 @@ def test_decision_values_of_better_labels_lie_in_their_intervals(loss, columns):
         far = cp.Problem(cp.Maximize(side * phi[i] @ w), [0.5 * cp.sum_squares(w) + 0.5 * cp.sum(lost) <= value])
         found, least = side * ends[i, int(side > 0)], far.solve(solver="CLARABEL")
         assert least - 1e-6 <= found <= least + (0.02 if loss == "squared hinge" else np.ptp(ends[i]))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_decision_values_lie_in_their_intervals_beside_pairs_of_labels_that_cost(seed):
+    rng = np.random.default_rng(seed)
+    y, f = md.Labels(8), md.Hyperplane(rng.normal(size=(8, 3)), bias="penalised" if seed % 2 else False)
+    links = md.must_link(y, [(3, 4), (5, 6), (0, 7)], weight=0.4) + md.cannot_link(y, [(1, 5), (4, 6)], weight=0.3)
+    costs = md.sum(rng.normal(size=8) * y) / 5 if seed > 1 else 0
+    known = [y[[0, 1]] == [-1, 1]] if seed in (0, 3) else []
+    problem = md.Problem(md.Minimize(0.5 * md.sq_norm(f) + 0.5 * md.sum(md.hinge(y * f)) + links + costs), known)
+    program = problem.program()
+    fits = [(form.objective(raw["w"], raw["bias"], raw["scalars"]), program.features.apply(raw["w"])) for form in map(
+        program.fix_labels, members(program)) for raw in [md.Solver("newton").solve(form, Budget(tol=1e-10))]]
+    value = float(np.median([height for height, _ in fits]))
+    nodes = JointNodes(program, of_tree(program), known=lambda: value)
+    pinned, none = np.asarray(program.labels.pinned), nodes.lift.losses.held
+    form = nodes.contraction(pinned)[0]
+    met = np.array([outputs for height, outputs in fits if height < value])
+    ways = [balls(form, none[None])] + [replace(nodes, outer=outer_duals(nodes)).around for _ in known]
+    all_ends = np.array([within(form, value, *way) for way in ways])
+    assert len(met) > 10 and np.all(np.isfinite(all_ends))
+    assert np.all(all_ends[:, None, :, 0] <= met + 1e-7) and np.all(met <= all_ends[:, None, :, 1] + 1e-7)
+    # proofs that use them hold, whatever duals they are looked for with
+    best = min(height for height, _ in fits) * program.scale + program.constant
+    found = problem.solve("sdp", random_state=0)
+    header, arrays = written(found)
+    assert found.verify() and "inner" in arrays and found.bound >= problem.solve(
+        md.SDP(cuts="none"), random_state=0).bound - 1e-3 * abs(best)
+    for size in (0.0, 0.5, 1.0, 2.0):
+        duals = size * arrays["inner"] + 0.1 * (size == 2) * rng.normal(size=arrays["inner"].shape)
+        assert check(header | {"bound": -1e9}, arrays | {"inner": duals}).bound <= best + 1e-7 * abs(best)
 
 
 @pytest.mark.parametrize("seed", range(4))

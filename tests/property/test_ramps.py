@@ -94,6 +94,26 @@ def test_bounds_are_those_of_hulls_between_ends_and_can_be_stored(tmp_path):
     assert not raised.verify()
 
 
+@pytest.mark.parametrize("priced", ["links", "many links", "costs"])
+def test_hulls_bound_them_beside_labels_that_cost(priced, tmp_path):  # kinks alone prove down to −1e4 times the optimum
+    rng, n = np.random.default_rng(1), 8
+    y, f = md.Labels(n), md.Hyperplane(rng.normal(size=(n, 2)), bias="penalised")
+    many = [(i, j) for i in range(5) for j in range(i)]
+    term = {"links": md.must_link(y, [(0, 1)], weight=0.5) + md.cannot_link(y, [(2, 3)], weight=0.3),
+            "many links": md.must_link(y, many, weight=0.1), "costs": md.sum(np.arange(n) / 20 * (y + 1))}[priced]
+    loss = md.sum(md.minimum(md.hinge(y * f), 1.5))
+    ways = (100, "exact"), (1, "weight-lifting"), (100, "weight-lifting"), (100, md.SDP(polish="none"))
+    for weight, relaxation in ways:
+        problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * loss + term), [abs(md.sum(y)) <= 4])
+        found = problem.solve(relaxation, random_state=0, time_limit=1 if relaxation == "exact" else None)
+        assert 0.2 * found.value < found.bound <= found.value and found.verify(), (weight, relaxation)
+    found.save(tmp_path / "found.npz")
+    assert md.Solution.load(tmp_path / "found.npz", problem).verify().bound >= found.bound - 1e-9
+    assert found.outliers.tolist() == np.flatnonzero(1 - found.margins > 1.5).tolist()
+    assert not dataclasses.replace(found, bound=1.01 * found.verify().bound).verify()
+    assert all(pair[:2] in [*many, (1, 0), (0, 1), (2, 3)] for pair in found.violated_links)
+
+
 def test_fits_beside_caps_are_fits_in_the_features_of_the_points():
     y, f = md.Labels(N), md.Hyperplane(X)
     loss = md.sum(COSTS * md.minimum(md.hinge(y * f), 0.5)) + md.cannot_link(y, [(0, 1)], weight=0.2)

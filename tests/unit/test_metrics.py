@@ -11,8 +11,7 @@ from hypothesis.extra.numpy import arrays
 from margindsl import metrics
 from margindsl.errors import DeclarationError
 
-MEASURES = [metrics.clustering_accuracy, metrics.balanced_error, metrics.rand_index, metrics.fowlkes_mallows,
-            metrics.normalised_mutual_information]
+MEASURES = [metrics.clustering_accuracy, metrics.balanced_error]
 PAIR = st.integers(2, 25).flatmap(lambda n: st.tuples(*[arrays(np.int64, n, elements=st.integers(0, 3))] * 2))
 
 
@@ -25,20 +24,6 @@ def matchings(truth, labels):
         yield np.array([dict(zip(clusters, names))[label] for label in labels])
 
 
-def pair_counts(truth, labels):
-    both = one_class = one_cluster = agree = 0
-    for i, j in itertools.combinations(range(len(truth)), 2):
-        a, b = truth[i] == truth[j], labels[i] == labels[j]
-        both, one_class, one_cluster, agree = both + (a and b), one_class + a, one_cluster + b, agree + (a == b)
-    return both, one_class, one_cluster, agree
-
-
-def entropy(*codes):
-    _, counts = np.unique(np.column_stack(codes), axis=0, return_counts=True)
-    p = counts / counts.sum()
-    return float(-np.sum(p * np.log(p)))
-
-
 @given(PAIR)
 @settings(deadline=None, max_examples=40)
 def test_accuracy_and_balanced_error_are_the_best_over_all_matchings(pair):
@@ -47,26 +32,6 @@ def test_accuracy_and_balanced_error_are_the_best_over_all_matchings(pair):
     assert metrics.clustering_accuracy(truth, labels) == pytest.approx(max(np.mean(r == truth) for r in renamed))
     rates = [np.mean([np.mean(r[truth == c] != c) for c in np.unique(truth)]) for r in renamed]
     assert metrics.balanced_error(truth, labels) == pytest.approx(min(rates))
-
-
-@given(PAIR)
-@settings(deadline=None, max_examples=40)
-def test_pair_measures_count_pairs(pair):
-    truth, labels = pair
-    both, one_class, one_cluster, agree = pair_counts(truth, labels)
-    n = len(truth)
-    assert metrics.rand_index(truth, labels) == pytest.approx(agree / (n * (n - 1) / 2))
-    expected = both / np.sqrt(one_class * one_cluster) if both else 0.0
-    assert metrics.fowlkes_mallows(truth, labels) == pytest.approx(expected)
-
-
-@given(PAIR)
-@settings(deadline=None, max_examples=40)
-def test_mutual_information_is_a_difference_of_entropies(pair):
-    truth, labels = pair
-    h, k, joint = entropy(truth), entropy(labels), entropy(truth, labels)
-    expected = 1.0 if h + k == 0 else (h + k - joint) / ((h + k) / 2)
-    assert metrics.normalised_mutual_information(truth, labels) == pytest.approx(expected, abs=1e-9)
 
 
 @given(PAIR, st.randoms(use_true_random=False))
@@ -86,18 +51,8 @@ def test_ranges_and_perfect_agreement(pair):
     truth, labels = pair
     for measure in MEASURES:
         assert -1e-12 <= measure(truth, labels) <= 1 + 1e-12
-    assert metrics.clustering_accuracy(truth, truth) == metrics.rand_index(truth, truth) == 1.0
+    assert metrics.clustering_accuracy(truth, truth) == 1.0
     assert metrics.balanced_error(truth, truth) == 0.0
-
-
-@pytest.mark.parametrize("accuracy", [0.5, 0.64, 0.9])
-def test_two_clusters_tie_rand_index_to_accuracy(accuracy):
-    n = 100
-    truth = np.repeat([0, 1], n // 2)
-    labels = truth.copy()
-    labels[:round((1 - accuracy) * n)] = 1
-    # RI = 1 − 2a(1−a)n/(n−1) for two classes and two clusters.
-    assert metrics.rand_index(truth, labels) == pytest.approx(1 - 2 * accuracy * (1 - accuracy) * n / (n - 1))
 
 
 def test_balanced_error_weighs_classes_and_accuracy_points():
