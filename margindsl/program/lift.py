@@ -302,7 +302,8 @@ class LiftForm(Form):
         for term, part in losses.slices():
             if isinstance(term.loss, PLQ):
                 ends = [a2 for a, b, a2, _, _ in term.loss.pieces if not (np.isfinite(a) and np.isfinite(b))]
-                out[part] = term.weights * min(ends) if ends and self.domain is None else np.inf
+                free = np.zeros(term.rows, bool) if self.domain is None else np.isfinite(self.domain[part]).all(axis=1)
+                out[part] = np.where(free, np.inf, term.weights * min(ends, default=np.inf))
             elif term.loss.is_root_convex and prefers_agreement(term.loss):
                 out[part] = 0.5 * (1.0 - 1e-9) * term.weights * float(term.loss.curvature(FAR))
         return np.where(self.plain, out, 0.0)

@@ -423,4 +423,5 @@ def bounded(form: LiftForm, ends: FloatArray) -> LiftForm:
     both = np.abs(ends).max(axis=1)[:, None] * np.array([-1.0, 1.0])
     ends = np.where((codes == 0)[:, None], both, np.where((codes < 0)[:, None], -ends[:, ::-1], ends))[losses.points]
     ends = np.sort(losses.slopes[:, None] * ends, axis=1)  # wider where there are no such labels
-    return replace(form, domain=ends) if np.all(np.isfinite(ends)) else form
+    ends[losses.held != 0] = -np.inf, np.inf  # linear losses have one dual, which is in use
+    return replace(form, domain=ends) if np.all(np.isfinite(ends[losses.held == 0])) else form

@@ -306,8 +306,6 @@ class LiftArrays:
         near, weighs = np.clip(0.0, low, high), np.abs(u) * np.sqrt(lengths)
         typical = 3.0 * np.median(weighs[weighs > 0]) if np.any(weighs > 0) else 1.0
         u = near + np.minimum(1.0, typical / np.maximum(weighs, 1e-300)) * (u - near)
-        line = form.losses.held[~self.fixed] / self.unit
-        near, u = (np.where(line != 0, line, x) for x in (near, u))
         if form.losses.scalars.count:  # towards E u = h, as far as to nine tenths of the way to an end
             many = form.losses.scalars.count
             du, E, easy = np.zeros_like(u), self.equalities[:many, at_u], lengths[u_rows]**-0.5
