@@ -389,7 +389,8 @@ def balls(form: LiftForm, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatA
         len(u), form.features.rank)
     loose = unknown(form)
     far = np.abs(form.features.toarray()) @ loose if loose.any() else np.zeros(form.n)
-    if np.any(far[losses.points[losses.held == 0]]):  # as of kinks of ramps, which say nothing useful of other losses
+    bent = (losses.held == 0) | form.absorbed[losses.points]
+    if np.any(far[losses.points[bent]]):  # as of kinks of ramps, which say nothing useful of other losses
         low = np.full_like(low, -np.inf)
     return low - 0.5 * np.sum(np.square(np.abs(H) + loose), axis=1), H, far
 
@@ -423,5 +424,6 @@ def bounded(form: LiftForm, ends: FloatArray) -> LiftForm:
     both = np.abs(ends).max(axis=1)[:, None] * np.array([-1.0, 1.0])
     ends = np.where((codes == 0)[:, None], both, np.where((codes < 0)[:, None], -ends[:, ::-1], ends))[losses.points]
     ends = np.sort(losses.slopes[:, None] * ends, axis=1)  # wider where there are no such labels
-    ends[losses.held != 0] = -np.inf, np.inf  # linear losses have one dual, which is in use
-    return replace(form, domain=ends) if np.all(np.isfinite(ends[losses.held == 0])) else form
+    bent = (losses.held == 0) | form.absorbed[losses.points]
+    ends[~bent] = -np.inf, np.inf  # linear losses have one dual, which is in use
+    return replace(form, domain=ends) if bent.any() and np.all(np.isfinite(ends[bent])) else form

@@ -79,7 +79,8 @@ def relax(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
     if least and relative_gap(run.program.losses.value(np.zeros(run.program.n)), least.bound) <= run.budget.tol:
         return replace(found, candidates=(first_start(run),), certificate=least)
     try:
-        with in_hand(run), run.share(1.0 if getattr(run.program.source, "capped", None) is None else APART):
+        has_caps = relaxation.bound != "none" and getattr(run.program.source, "capped", None) is not None
+        with in_hand(run), run.share(APART if has_caps else 1.0):
             outcome = relaxation.run(run)
     finally:
         if run.checkpoint is not None:

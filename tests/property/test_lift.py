@@ -165,6 +165,20 @@ def test_decision_values_lie_in_their_intervals_beside_pairs_of_labels_that_cost
         assert check(header | {"bound": -1e9}, arrays | {"inner": duals}).bound <= best + 1e-7 * abs(best)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_linear_losses_alone_are_bounded_no_less_than_by_the_weight_lift(known):
+    rng = np.random.default_rng(3)
+    y, f = md.Labels(7), md.Hyperplane(rng.normal(size=(7, 2)), bias="penalised")
+    links = md.must_link(y, [(0, 1), (2, 3)], weight=0.2)
+    for objective in (md.sq_norm(f) / 2 - 3 * md.mean(y * f), md.sq_norm(f) / 2 - 3 * md.mean(y * f) + links):
+        problem = md.Problem(md.Minimize(objective), [y[:2] == [1, -1]] if known else [abs(md.sum(y)) <= 1])
+        best = problem.solve("exact", random_state=0).value
+        least = problem.solve("weight-lifting", random_state=0).bound - 1e-5 * abs(best)
+        for way in (md.SDP(cuts="none"), md.SDP(), md.SDP(cuts="all"), md.Exact(method="branching")):
+            found = problem.solve(way, None if way.name == "exact" else "interior", random_state=0)
+            assert least <= found.bound <= best + 1e-9 * abs(best) and found.verify(), way
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_labels_that_a_bound_forces_say_where_weights_are_in_words_that_a_proof_knows(seed):
     y, f = md.Labels(6), md.Hyperplane(np.random.default_rng(seed).normal(size=(6, 2)), centre=False)

@@ -96,7 +96,7 @@ class LiftArrays:
         reach = 2 * np.sqrt(2 * np.einsum("ir,ir->i", features, features).max(initial=0.0)) + 4 * form.units[1]
         pieces = Pieces.of_losses(losses, losses.weights / unit, squared, form.units[1], ~fixed, reach,
                                   ~form.linear & (form.clusters > 2), form.domain, form.even | form.conditioned,
-                                  form.conditioned)
+                                  form.conditioned & ~fixed)
         # the columns of V, and the atoms
         own = np.flatnonzero(losses.bare[rows])  # by label; their vectors are like those of cuts
         above, ends = np.vstack([form.omega, cuts.matrix(N).toarray(), form.states[np.isin(
