@@ -30,6 +30,7 @@ from margindsl.typing import FloatArray, IntArray
 NODE_SHARE = 0.1  # accuracy of a node, as a share of the gap asked for
 LOOSE, LARGEST_STARTS = 0.1, 5e7  # the same of the node's own gap; numbers in starts that are kept for children
 JAMMED = 16  # steps from where the parent was, after which a node begins anew: that takes 12 to 18
+FINEST = 1e-7  # relative gap below which node bounds drown in rounding
 ROUGH = 1e-2  # relative accuracy to which a node of decided points is solved that is below the target anyway
 LARGEST_REACH = 2e8  # products a Newton step up to which it is looked how far each decision value reaches
 REACH_STEPS, WIDTH = (8, 6, 3, 3, 3), 0.1  # of a value of λ each; over which derivatives are averaged
@@ -200,17 +201,22 @@ class Branching:
         self.lowest = min((node.bound for node in self.closed), default=np.inf)
         self.solved, self.age = int(state["solved"]), int(state["age"])
 
+    def below(self, share: float) -> float:
+        """Return the value that is less than the best one by a share of the tolerance, relative with its constant."""
+        assert self.run.best is not None
+        value, program = self.run.best.value, self.run.program
+        size = abs(value + program.constant / program.scale)
+        return value - share * max(self.tol * size, min(self.tol, FINEST) * abs(value))
+
     @property
     def target(self) -> float:
         """Return the bound at which a node is closed."""
-        assert self.run.best is not None
-        return self.run.best.value - self.tol * abs(self.run.best.value)
+        return self.below(1.0)
 
     @property
     def ceiling(self) -> float:
         """Return the value above which a node is closed, whatever is lost when its bound is recomputed."""
-        assert self.run.best is not None
-        return self.run.best.value - 0.5 * self.tol * abs(self.run.best.value)
+        return self.below(0.5)
 
     @property
     def bound(self) -> float:
@@ -256,7 +262,7 @@ class Branching:
         """Solve the lift of a node."""
         run, bounds = self.run, self.bounds
         assert run.best is not None and isinstance(bounds, LiftedNodes)
-        form = bounds.form(z, target=self.target, accuracy=NODE_SHARE * self.tol * abs(run.best.value))
+        form = bounds.form(z, target=self.target, accuracy=NODE_SHARE * (run.best.value - self.target))
         raw = run.solve(form, node.start, max_iter=None)
         if not raw.has_answer:
             raise unanswered(run.solver, raw, "at a node")
@@ -273,7 +279,7 @@ class Branching:
         assert run.best is not None and isinstance(bounds, JointNodes)
         size, r = max(abs(run.best.value), 1e-300), run.program.features.rank
         open_gap = min(0.3, np.any(z < 0) * (run.best.value - node.bound) / size)
-        tol = max(NODE_SHARE * self.tol, LOOSE * float(open_gap))
+        tol = max(NODE_SHARE * (run.best.value - self.target) / size, LOOSE * float(open_gap))
         # 1. what the decided points prove alone; then all of them, inside the ball of the weights of better labels
         inner = decided_duals(run, bounds, z, min(tol, ROUGH))
         solved = node

@@ -11,7 +11,7 @@ import numpy as np
 
 from margindsl.contract import Offer, RawSolution, Refusal, Status, integers, numbers
 from margindsl.drivers.alternation import alternate
-from margindsl.drivers.branching import STAGE, Branching, decided_duals, outer_duals
+from margindsl.drivers.branching import FINEST, STAGE, Branching, decided_duals, outer_duals
 from margindsl.drivers.checkpoint import State
 from margindsl.drivers.enumeration import enumerate_labels
 from margindsl.drivers.guard import name_of
@@ -39,7 +39,6 @@ FEW = 20  # columns up to which nodes of weights alone are the faster way
 CUTS = 3  # a component that nodes keep
 MULTIPLIERS = 2000  # of a lift that nodes are bounded by
 ROOT_SHARE, LIFT_SHARE = 0.3, 0.2  # of the time: for its cuts; for the lift where a tree of weights stays open
-FINEST = 1e-7  # relative gap below which node bounds drown in rounding
 UNSQUARED = "lifts of nodes have a squared norm"
 EXACT_COMPONENTS = 12  # free components of two clusters up to which "auto" enumerates
 

@@ -160,6 +160,8 @@ def test_decision_values_lie_in_their_intervals_beside_pairs_of_labels_that_cost
     header, arrays = written(found)
     assert found.verify() and "inner" in arrays and found.bound >= problem.solve(
         md.SDP(cuts="none"), random_state=0).bound - 1e-3 * abs(best)
+    tree = problem.solve(md.Exact(method="branching"), random_state=0)  # by a gap of all of the value
+    assert tree.status == "optimal" and tree.value == pytest.approx(best, rel=1e-6)
     for size in (0.0, 0.5, 1.0, 2.0):
         duals = size * arrays["inner"] + 0.1 * (size == 2) * rng.normal(size=arrays["inner"].shape)
         assert check(header | {"bound": -1e9}, arrays | {"inner": duals}).bound <= best + 1e-7 * abs(best)
