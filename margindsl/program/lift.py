@@ -298,15 +298,14 @@ class LiftForm(Form):
         Squares of open margins of clusters are at most |Vᵀφ|², so that q ≤ 0; of a loss that is not piecewise quadratic
         no minimum is known with both u and q.
         """
-        losses, out = self.losses, np.zeros(self.losses.rows)
-        for term, part in losses.slices():
+        out, held = np.zeros(self.losses.rows), self.domain is not None and np.isfinite(self.domain[:, 0])
+        for term, part in self.losses.slices():
             if isinstance(term.loss, PLQ):
                 ends = [a2 for a, b, a2, _, _ in term.loss.pieces if not (np.isfinite(a) and np.isfinite(b))]
-                free = np.zeros(term.rows, bool) if self.domain is None else np.isfinite(self.domain[part]).all(axis=1)
-                out[part] = np.where(free, np.inf, term.weights * min(ends, default=np.inf))
+                out[part] = term.weights * min(ends) if ends else np.inf
             elif term.loss.is_root_convex and prefers_agreement(term.loss):
                 out[part] = 0.5 * (1.0 - 1e-9) * term.weights * float(term.loss.curvature(FAR))
-        return np.where(self.plain, out, 0.0)
+        return np.where(self.plain, np.where(held, np.inf, out), 0.0)
 
     @frozen_property
     def plain(self) -> BoolArray:
