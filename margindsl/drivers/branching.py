@@ -406,7 +406,7 @@ def grown(part: Branching, share: list[Node], end: float) -> tuple[Any, ...]:
 
 
 def decided_duals(run: Run, nodes: JointNodes, z: IntArray, tol: float = ROUGH) -> FloatArray:
-    """Return duals (m,) of the problem of a node's decided points, which say where its weights are, or zeros."""
+    """Return duals (m,) of a node's decided points, which say where its weights are, and of linear losses elsewhere."""
     if not nodes.is_bounded or np.all(z < 0):
         return nodes.lift.losses.held
     form = nodes.decided.form(z)

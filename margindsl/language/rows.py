@@ -241,8 +241,7 @@ def with_rows(declared: Any, energies: list[tuple[float, PairEnergy]], costs: Fl
     whole = Labels(N, k, declared.labels.name)
     before = declared.rows or Rows(declared.labels, np.zeros(0, dtype=int))  # of blocks, whose rows are points here
     root = np.concatenate([np.arange(before.labels.n), before.parents, [-1]])
-    rows = Rows(before.labels, np.append(before.parents, root[parents]), matrix, turned, links,
-                before.blocks)
+    rows = Rows(before.labels, np.append(before.parents, root[parents]), matrix, turned, links, before.blocks)
     return replace(
         declared, labels=whole, losses=Losses(N, (*losses.terms, linear), losses.scalars),
         constant=declared.constant + constant, rows=rows,
