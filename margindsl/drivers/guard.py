@@ -112,7 +112,9 @@ class Guarded(Session):
             return RawSolution(Status.FAILED, message=f"{name_of(self.solver)} {words_of(error)}")
         if raw.status is Status.INACCURATE and not raw.message:
             raw = replace(raw, message=f"{name_of(self.solver)} ended as inaccurate")
-        return judged(form, raw, budget.tol, name_of(self.solver)) if is_judged else raw
+        own = getattr(self.solver, "tol", None)  # a solver's own tolerance is what it claims to have reached
+        tol = max(budget.tol, own) if isinstance(own, float) else budget.tol
+        return judged(form, raw, tol, name_of(self.solver)) if is_judged else raw
 
 
 @dataclass

@@ -35,27 +35,7 @@ LARGE = 20_000  # points from which "auto" samples: there it halved the time to 
 
 @dataclass(frozen=True, kw_only=True)
 class MirrorSolver(EngineSolver):
-    """Solve minimax masters by a first-order method; subclasses say which one, and declare the option `sampling`.
-
-    Parameters
-    ----------
-    tol : float or None
-        Relative gap to reach; None takes the budget's.
-    max_iter : int
-        Cap on iterations (first-order and Newton steps alike), unless the budget sets one.
-    stall_limit : int
-        Iterations in which, and in the last seven eighths, the gap has to fall by a tenth, or the solve ends as
-        inaccurate; of the adaptive version.
-    newton_limit : int
-        Largest order of a Newton system of the adaptive version, the free rows or the rank times the labellings with
-        mass; 0 leaves the first-order method alone.
-    random_state : int or None
-        Seed of every random choice: the order of sampled points, those of a sampled curvature, the sampled labellings.
-    tau : float or None
-        Half-width of the box of duals of the published version; None takes one that holds the optimum.
-    step_factor : float
-        Factor on the step η of its theorem; above one the bound is given up.
-    """
+    """Solve minimax masters by a first-order method; subclasses say which one, and what the options are."""
 
     solves: ClassVar[str] = "minimax masters"
     advance: ClassVar[Advance]  # a step of the adaptive version

@@ -55,11 +55,20 @@ def test_the_label_hull_is_tighter_than_the_label_matrix():
     hull = md.recipes.lgmmc(X, C=8.0, balance=0.2)
     exact = hull.solve("exact")
     assert exact.value == pytest.approx(hinge_svm(Z, exact.labels, 8.0), rel=1e-5)
-    minimax = hull.solve(md.Minimax(oracle="exhaustive"))
+    minimax = hull.solve(md.Minimax(oracle="exhaustive"), random_state=104)
     matrix = hull.solve("sdp", "clarabel")
     slack = 1e-5 * exact.value
     assert matrix.bound - slack <= minimax.bound <= exact.value + slack
     assert minimax.bound > matrix.estimate + slack
+
+
+@pytest.mark.parametrize("seed", [17, 45, 54])
+def test_masters_of_the_hinge_close_where_kinks_leave_duals_open(seed):
+    hull = md.recipes.lgmmc(points(seed=seed)[0], C=80.0, balance=0.2)
+    method = md.Minimax(oracle="exhaustive", polish="none")
+    own, other = (hull.solve(method, solver, random_state=seed) for solver in ("mirror-prox", "clarabel"))
+    assert own.status == other.status == "converged"
+    assert own.estimate == pytest.approx(other.estimate, rel=1e-5) and own.bound <= other.estimate * (1 + 1e-6)
 
 
 def test_both_keep_the_balance_and_find_two_clouds():

@@ -15,9 +15,11 @@ from margindsl_solvers.engines.course import Course
 from margindsl_solvers.engines.rows.augmented import NewtonRun
 from margindsl_solvers.engines.rows.plane import PlaneRows
 from margindsl_solvers.engines.saddle.model import SaddleModel
+from margindsl_solvers.engines.saddle.newton import newton_step
 
 DEAD = 1e-12  # mass below which a labelling is left out of the inner problem
 STILL, PATIENCE = 1e-3, 50  # of the tolerance: a fall of the value this small, so many times, is a standstill
+PARTS = 1.0, 0.4, 0.16, 0.06, 0.02  # of a Newton step of the masses
 RENEWED = 20  # times all points that changes of a Gram matrix may sum up to before it is computed anew
 
 
@@ -151,13 +153,16 @@ class AlternationRun(Course[Turn]):
     """Change the masses and solve at the new ones, in turn.
 
     `mu`: the first masses; `exponent`: μ_k ∝ μ_k ‖v_k‖^exponent; `dense_limit`: largest dense system of the inner
-    problem.
+    problem; `best`: whose duals and scalars the first solve starts from.
     """
 
     stage, counted = "alternating masses", "changes of the masses"
+    turn: Turn
 
-    def __init__(self, model: SaddleModel, budget: Budget, mu: FloatArray, exponent: float, dense_limit: int) -> None:
+    def __init__(self, model: SaddleModel, budget: Budget, mu: FloatArray, exponent: float, dense_limit: int,
+                 best: Turn | None = None) -> None:
         super().__init__(budget)
+        self.best = best
         self.model, self.mu, self.exponent, self.dense_limit = model, mu, exponent, dense_limit
         self.last, self.still, self.signed = np.inf, 0, SignedGram(model)
 
@@ -170,6 +175,19 @@ class AlternationRun(Course[Turn]):
         self.mu = self.masses(self.turn)
         self.iterations += 1
         return self._advance()
+
+    def descend(self) -> Status | None:
+        """Change the masses by the longest part of a Newton step that lowers the value, and where none does in turn."""
+        turn = self.turn
+        self.iterations += 1
+        point = self.model.evaluate(turn.mu, turn.x, turn.scalars)
+        ahead = newton_step(self.model, point, 1.0, self.dense_limit)
+        for part in PARTS:
+            self.mu = turn.mu + part * ((turn if ahead is None else ahead).mu - turn.mu)
+            if self._advance() is None and self.turn.primal < turn.primal:
+                return None
+        self.turn = turn
+        return self.step()
 
     def variables(self) -> dict[str, FloatArray]:
         assert self.best is not None

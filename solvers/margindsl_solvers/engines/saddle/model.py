@@ -84,6 +84,11 @@ class SaddleModel:
         self.conjugates: list[ConvexFunction] = [term.loss.conjugate() for term in self.losses.terms]
         self._parts = [(f, part) for f, (_, part) in zip(self.conjugates, self.losses.slices())]
 
+    def softened(self, width: float) -> SaddleModel:
+        """Return the model of the losses' envelopes, kinks smoothed over a width."""
+        terms = tuple(replace(term, loss=term.loss.envelope(width)) for term in self.losses.terms)
+        return SaddleModel(replace(self.form, losses=replace(self.losses, terms=terms)), self.workers)
+
     # -- products -----------------------------------------------------------------------------------
 
     def coordinates(self, active: IntArray) -> IntArray:
