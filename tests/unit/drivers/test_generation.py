@@ -71,3 +71,13 @@ def test_the_tail_left_out_is_small_against_the_gap_to_the_labels(loss):
     # the master falls as labellings join it: what is left out is a twentieth, as far as the oracle sees at that time
     assert 0 <= brief.estimate - long.estimate <= 0.1 * (brief.value - brief.estimate)
     assert long.bound - brief.bound <= 0.01 * (long.value - long.bound)
+
+
+def test_a_solver_is_held_to_its_own_tolerance():
+    X = np.random.default_rng(1).normal(size=(12, 2))
+    y, f = md.Labels(12), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.odm(y * f))), [abs(md.sum(y)) <= 2])
+    rough, fine = (problem.solve(md.Minimax(oracle="exhaustive", tol=tol), md.Solver("mirror-prox", tol=tol),
+                                 random_state=0) for tol in (0.05, 1e-6))
+    assert rough.status == fine.status == "converged", rough.message
+    assert rough.bound <= fine.estimate * (1 + 1e-6) <= rough.estimate * (1 + 0.06)
