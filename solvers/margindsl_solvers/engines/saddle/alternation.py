@@ -19,7 +19,7 @@ from margindsl_solvers.engines.saddle.newton import newton_step
 
 DEAD = 1e-12  # mass below which a labelling is left out of the inner problem
 STILL, PATIENCE = 1e-3, 50  # of the tolerance: a fall of the value this small, so many times, is a standstill
-PARTS = 1.0, 0.4, 0.16, 0.06, 0.02  # of a Newton step of the masses
+PARTS = 1.0, 0.4, 0.16, 0.06, 0.02  # of a Newton step of the masses; tuned with `LEVELS` of mirror prox
 RENEWED = 20  # times all points that changes of a Gram matrix may sum up to before it is computed anew
 
 
@@ -182,8 +182,8 @@ class AlternationRun(Course[Turn]):
         self.iterations += 1
         point = self.model.evaluate(turn.mu, turn.x, turn.scalars)
         ahead = newton_step(self.model, point, 1.0, self.dense_limit)
-        for part in PARTS:
-            self.mu = turn.mu + part * ((turn if ahead is None else ahead).mu - turn.mu)
+        for change in () if ahead is None else np.outer(PARTS, ahead.mu - turn.mu):
+            self.mu = turn.mu + change
             if self._advance() is None and self.turn.primal < turn.primal:
                 return None
         self.turn = turn

@@ -217,7 +217,7 @@ class MirrorRun(SaddleCourse):
                 self.best.error <= self.threshold or self.iterations >= LATER[0] * self.last_newton + LATER[1]):
             self._newton()
             if self.iterations - self.marked > RESTS:
-                self._alternate()
+                self._smooth()
             self.threshold = NEWTON_AGAIN * self.best.error
             self.last_newton = self.iterations
             if (status := self.stop()) is not None:
@@ -282,8 +282,8 @@ class MirrorRun(SaddleCourse):
             mu = (1 - BLEND) * self.best.mu + BLEND * self.point.mu
             self.point = model.judge(model.evaluate(mu, self.best.x, self.best.scalars))
 
-    def _alternate(self) -> None:
-        """Solve at given masses and change these by Newton steps, with kinks smoothed ever less.
+    def _smooth(self) -> None:
+        """Solve at given masses and change these by Newton steps, with kinks smoothed ever less; go on from the best.
 
         At envelopes of the losses the least value at given masses is smooth and convex in them, and duals are unique.
         """
