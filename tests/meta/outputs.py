@@ -5,8 +5,8 @@ A block fenced as ``python`` that prints is followed by a block fenced as ``outp
 
 Words are compared as they stand, but for the widths of columns and where sentences are broken. Numbers may differ by
 what processors and versions of packages differ by: `RELATIVE` of the larger, or one unit of the last digit shown, or
-both below `ZERO`; whole numbers are equal, unless they count work (``14 iterations``). Times are not compared: numbers
-before ``s``, in lines that begin with ``seconds`` and in columns named `TIMES`.
+both below `ZERO`, in % of 100; whole numbers are equal, unless they count work (``14 iterations``). Times are not
+compared: numbers before ``s``, in lines that begin with ``seconds`` and in columns named `TIMES`.
 """
 
 import argparse
@@ -76,14 +76,14 @@ def without_times(text: str) -> list[str]:
     return lines
 
 
-def close(shown: str, printed: str, counts_work: bool) -> bool:
-    """Return whether a number that is shown is the one that was printed, to the tolerance."""
+def close(shown: str, printed: str, after: str) -> bool:
+    """Return whether a number that is shown is the one that was printed, to the tolerance; `after`: what follows it."""
     a, b = (float(number.replace(",", "")) for number in (shown, printed))
     if not re.search(r"[.e]", shown + printed):
-        return a == b or counts_work
+        return a == b or re.match(rf" (?:{WORK})\b", after) is not None
     digits = re.fullmatch(r"[-+]?[\d,]+(?:\.(\d+))?(?:e([-+]?\d+))?", shown)
-    unit = 10.0 ** (int(digits[2] or 0) - len(digits[1] or ""))
-    return abs(a - b) <= max(RELATIVE * max(abs(a), abs(b)), 1.001 * unit, ZERO)
+    unit, whole = 10.0 ** (int(digits[2] or 0) - len(digits[1] or "")), 100 if after.startswith(" %") else 1
+    return abs(a - b) <= max(RELATIVE * max(abs(a), abs(b)), 1.001 * unit, ZERO * whole)
 
 
 def differences(shown: str, printed: str) -> list[str]:
@@ -94,9 +94,9 @@ def differences(shown: str, printed: str) -> list[str]:
     wrong = []
     for ours_line, theirs_line in zip(ours, theirs, strict=True):
         words = [re.sub(r" +|-{2,}", lambda run: run[0][0], NUMBER.sub("#", each)) for each in (ours_line, theirs_line)]
-        work = [re.match(rf" (?:{WORK})\b", ours_line[m.end():]) is not None for m in NUMBER.finditer(ours_line)]
-        numbers = zip(NUMBER.findall(ours_line), NUMBER.findall(theirs_line), work, strict=False)
-        if words[0] != words[1] or not all(close(a, b, counts) for a, b, counts in numbers):
+        after = [ours_line[m.end():] for m in NUMBER.finditer(ours_line)]
+        numbers = zip(NUMBER.findall(ours_line), NUMBER.findall(theirs_line), after, strict=False)
+        if words[0] != words[1] or not all(close(*number) for number in numbers):
             wrong.append(f"shown: {ours_line}\nprinted: {theirs_line}")
     return wrong
 
