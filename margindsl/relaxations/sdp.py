@@ -18,6 +18,7 @@ from margindsl.drivers.guard import doubted, name_of, offer_of
 from margindsl.drivers.rounding import polish
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import answer_first, first_start
+from margindsl.program.bounded_bias import moves_with_bias
 from margindsl.program.certificates import Certificate
 from margindsl.program.lift import Cuts, LiftForm
 from margindsl.program.lift_certificate import repair_lift
@@ -123,22 +124,19 @@ class SDP(Relaxation):
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse a free bias that nothing holds, and losses of k clusters that nothing bounds."""
-        if program.free_bias and not program.lifted_decision:
+        if program.free_bias and not any(moves_with_bias(bound.weights) for bound in program.lifted_decision):
             return Refusal(
                 f"a free bias makes {self.name} trivial (its value is 0, even under label balance)",
                 "Use bias='penalised', or centred features without a bias, or add abs(md.sum(f)) <= l")
-        for refusal in (refuse_clusters(program), refuse_split(program)):
-            if refusal is not None:
-                return refusal
-        return Offer(f"{self._words(program)}{program.unlifted}")
+        refusals = (refusal for refusal in (refuse_clusters(program), refuse_split(program)) if refusal is not None)
+        return next(refusals, Offer(f"{self._words(program)}{program.unlifted}"))
 
     def _words(self, program: MarginProgram) -> str:
         labels = program.labels.merged() if program.clusters == 2 else program.labels
         return f"lift of {labels.count} components and {program.features.rank} weights"
 
     def lower(self, program: MarginProgram) -> LiftForm:
-        """Return the lift; every point has a component where all are to be cut, but squares are worth more than cuts.
-        """
+        """Return the lift; all points have a component where all are cut, but squares are worth more than cuts."""
         exact = all(isinstance(term.loss, PLQ) for term in program.losses.terms)
         return lift(program, whole=(self.cuts != "none" and program.clusters > 2) or (self.cuts == "all" and exact))
 
@@ -163,6 +161,8 @@ class SDP(Relaxation):
             form, start = replace(form, cuts=Cuts(**kept)), raw_of(state)
         with run.share(0.8):
             raw, certificate = self.solve_lift(run, form, start)
+            if raw.status is Status.INACCURATE and self.cuts != "none":  # intervals or cuts took the digits
+                early.append(replace(self, cuts="none").solve_lift(run.apart(), lift(run.program))[1])
         if certificate is None:  # refused, failed, or out of time before the first iterate
             return Outcome(raw.status, candidates=(first_start(run),) if raw.status.has_answer else (),
                            message=raw.message, certificate=proven(early))

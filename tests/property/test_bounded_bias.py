@@ -122,6 +122,18 @@ def test_unequal_weights_hold_a_bias_about_their_own_mean() -> None:
         assert solution.verify() and abs(weights @ solution.decision) <= 2.0 + 1e-6
 
 
+@pytest.mark.parametrize("high", [0.0, 0.5])
+def test_a_bound_on_a_difference_holds_no_bias_and_exact_proves_the_optimum(high: float) -> None:
+    weights = np.array([1.0, -1.0, 0, 0, 0, 0])
+    problem = declared(md.hinge, bias=True, low=-high, high=high, weights=weights)
+    best = exact_value(problem, -high, high, "hinge", weights)
+    solution = problem.solve(random_state=0)
+    assert solution.status == "optimal" and solution.verify()
+    assert [solution.value, solution.bound] == pytest.approx([best, best], rel=1e-6)
+    with pytest.raises(md.errors.RefusalError, match="trivial"):
+        problem.solve("sdp")
+
+
 def test_limits_that_exclude_each_other_are_infeasible() -> None:
     X = points()
     y, f = md.Labels(6), md.Hyperplane(X, bias=True)

@@ -2,17 +2,18 @@
 
 import itertools
 from dataclasses import replace
+from types import MappingProxyType
 
 import cvxpy as cp
 import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl.contract import Budget
+from margindsl.contract import Budget, Status
 from margindsl.drivers.branching import outer_duals
 from margindsl.errors import DeclarationError, RefusalError, UnknownNameError
 from margindsl.program.exhaustion import members
-from margindsl.program.lift import Cuts
+from margindsl.program.lift import Cuts, LiftForm
 from margindsl.program.lift_certificate import repair_lift
 from margindsl.program.nodes import JointNodes, balls, within
 from margindsl.proof.check import check
@@ -20,6 +21,7 @@ from margindsl.relaxations.exact import of_tree
 from margindsl.relaxations.lift import lift, referred, violated_products, violated_triangles, widened
 from margindsl.runtime.judging import written
 from margindsl_solvers.conic import Clarabel
+from margindsl_solvers.interior import Interior
 
 pytestmark = pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
 
@@ -85,6 +87,25 @@ def test_decision_values_within_intervals_prove_no_less_and_trees_of_them_the_op
     assert plain.bound * (1 - 1e-3) <= within.bound <= best.value * (1 + 1e-9) and within.verify()
     tree = problem.solve(md.Exact(method="branching", nodes="joint", starts=seed), random_state=0)
     assert tree.value == pytest.approx(best.value, rel=1e-5) and tree.verify() and tree.gap <= 2e-4
+
+
+@pytest.mark.parametrize("cuts", ["auto", "all"])
+def test_a_solver_that_gets_nowhere_within_intervals_proves_what_it_does_without(cuts):
+    class Halting(Interior):
+        def solve_lift(self, form, budget, start):
+            raw = super().solve_lift(form, budget, start)
+            if form.domain is not None:
+                far = {name: 1e-3 * raw[name] for name in ("u", "q", "d", "gamma")}
+                raw = replace(raw, status=Status.INACCURATE, variables=raw.variables | far)
+            return raw
+
+        takes = MappingProxyType({LiftForm: solve_lift})
+
+    problem = declared("squared hinge", "known")
+    plain = problem.solve(replace(PLAIN, cuts="none"), random_state=0)
+    halted = problem.solve(replace(PLAIN, cuts=cuts), Halting(), random_state=0)
+    assert halted.bound == pytest.approx(plain.bound, rel=1e-4) and halted.status == "inaccurate"
+    assert problem.solve(replace(PLAIN, cuts=cuts), random_state=0).bound > 1.01 * plain.bound  # intervals are in use
 
 
 @pytest.mark.parametrize("loss, labels", [
