@@ -150,7 +150,7 @@ class JointNodes(NodeBounds):
     def form(self, z: IntArray, inner: FloatArray) -> LiftForm:
         """Return the node problem, arguments of losses where better labels have them."""
         form = self.contraction(z)[0]
-        if not form.is_bounded:
+        if not self.is_bounded:
             return form
         around = self.around if len(self.outer) else balls(form, inner[None])
         return bounded(form, within(form, self.known(), *around))

@@ -178,15 +178,16 @@ class Exact(Relaxation):
                 (LiftedNodes if nodes == "weights" else PartialNodes)(program), None, None, [])
             if whole is not None and not early:
                 improve(rounded, whole.bound)
-            late = nodes == "weights" and program.kind.absorbs_labels
-            if nodes != "joint" and not late and not self._enumerates(program):
-                whole = SDP().beside(run)
+            soon = self._enumerates(program) or (nodes == "weights" and program.kind.absorbs_labels)
+            late = nodes != "joint" and soon
+            whole = SDP().beside(run) if nodes != "joint" and not soon else whole
             with apart.share(1.0 - LIFT_SHARE) if late else nullcontext():
                 proof, status, words = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol,
                                                  tree, start, self.n_jobs).go(rounded if self.starts else None)
             if late and status is not Status.OPTIMAL:
                 if apart.best is not None and not early:
                     improve([apart.best.labels], proof.bound)
+                run.best = apart.best
                 spared = proof.work(program.n, program.features.rank) / speed() / run.budget.remaining
                 whole = SDP().beside(run, max(0.5, 1.0 - spared), better=True)
         finally:  # also where the solver fails on the way

@@ -122,6 +122,18 @@ def test_unequal_weights_hold_a_bias_about_their_own_mean() -> None:
         assert solution.verify() and abs(weights @ solution.decision) <= 2.0 + 1e-6
 
 
+@pytest.mark.parametrize("more", [lambda f: [], lambda f: [abs(f[2]) <= 0.4], lambda f: [abs(f[0] - f[1]) <= 0.3]])
+@pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
+def test_trees_of_lifts_are_proved_of_the_declared_bias(more: Any) -> None:
+    X = points()
+    y, f = md.Labels(6), md.Hyperplane(X, bias=True)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 20 * md.mean(md.hinge(y * f))), [md.sum(f) == 0, *more(f)])
+    enumerated = problem.solve(md.Exact(method="branching", nodes="decided"), random_state=0)
+    tree = problem.solve(md.Exact(method="branching", nodes="joint"), random_state=0)
+    assert tree.status == "optimal" and tree.verify()
+    assert [tree.value, tree.bound] == pytest.approx([enumerated.value] * 2, rel=1e-5)
+
+
 @pytest.mark.parametrize("high", [0.0, 0.5])
 def test_a_bound_on_a_difference_holds_no_bias_and_exact_proves_the_optimum(high: float) -> None:
     weights = np.array([1.0, -1.0, 0, 0, 0, 0])
