@@ -296,7 +296,9 @@ class Branching:
                 break
             start = None
         if "V" not in raw.variables:
-            raise unanswered(run.solver, raw, "at a node")
+            if run.stopped or not node.path:
+                raise unanswered(run.solver, raw, "at a node")
+            return Met(solved, None, np.zeros(r), 0.0, np.zeros(run.program.losses.scalars.count))
         # 2. the weights, if the label that is known best is as it is: the reference's, or the one that matters most
         V, W, d = (np.asarray(raw[name]) for name in ("V", "W", "d"))
         at = int(np.argmax(d)) if form.reference is None else form.reference

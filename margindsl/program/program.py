@@ -146,8 +146,7 @@ class MarginProgram:
 
     @cached_property
     def bounding(self) -> MarginProgram:
-        """Return a program whose margins are inner products with the codes of labels, and whose values are no higher.
-        """
+        """Return a program whose margins are inner products with codes of labels, and whose values are no higher."""
         return self.kind.bounding(self)
 
     @property

@@ -240,8 +240,7 @@ class SDP(Relaxation):
 
     def solve_lift(self, run: Run, form: LiftForm, start: RawSolution | None = None
                    ) -> tuple[RawSolution, Certificate | None]:
-        """Return the answer to a lift, its cuts added in rounds, and the repaired dual point, None when there is none.
-        """
+        """Return the answer to a lift, its cuts added in rounds, and the repaired dual point, None without one."""
         begins, rejoins, target = run.solver.warm_starts, run.solver.takes_cuts, self.tol or run.budget.tol
         if rejoins and (form.clusters - 1) * (form.count + min(form.order, form.n)) <= CODED:
             form = coded(form, np.asarray(run.program.labels.pinned)[run.program.labels.component])

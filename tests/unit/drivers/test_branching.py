@@ -2,6 +2,7 @@
 
 import dataclasses
 from itertools import product
+from types import MappingProxyType
 
 import cvxpy as cp
 import numpy as np
@@ -18,10 +19,12 @@ from margindsl.labelset import presolve
 from margindsl.program import Losses, LossTerm
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
 from margindsl.program.forms import FixedLabelForm
+from margindsl.program.lift import LiftForm
 from margindsl.program.nodes import PartialNodes
 from margindsl.relaxations import exact
 from margindsl.runtime.registry import make_solver
 from margindsl_solvers.engines.hull import MomentHull, SoftKinks
+from margindsl_solvers.interior import Interior
 
 HINGE = pos().precompose(-1, 1)
 
@@ -452,3 +455,23 @@ def test_nodes_solved_roughly_lead_to_the_best_labelling(kind, nodes):
     solution = problem.solve(md.Exact(nodes=nodes), random_state=0)
     assert solution.value == pytest.approx(program.to_user(best), rel=1e-6)
     assert solution.status == "optimal" and solution.verify()
+
+
+def test_nodes_whose_lifts_fail_are_divided_and_their_leaves_prove_the_optimum():
+    seen = []
+
+    class Failing(Interior):
+        def solve_lift(self, form, budget, start):
+            seen.append(form.count)
+            raw = super().solve_lift(form, budget, start)
+            return raw if form.count > 7 else RawSolution(Status.FAILED, message="as told")
+
+        takes = MappingProxyType({LiftForm: solve_lift})
+
+    rng = np.random.default_rng(4)
+    y, f = md.Labels(9), md.Hyperplane(rng.normal(size=(9, 3)))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 20 * md.mean(md.odm(y * f))), [abs(md.sum(y)) <= 1])
+    best = problem.solve(md.Exact(method="enumeration"), random_state=0)
+    tree = problem.solve(md.Exact(method="branching", nodes="joint"), Failing(), random_state=0)
+    assert min(seen) <= 7 and tree.status == "optimal" and tree.verify()
+    assert [tree.value, tree.bound] == pytest.approx([best.value] * 2, rel=1e-5)
