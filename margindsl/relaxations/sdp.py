@@ -161,7 +161,7 @@ class SDP(Relaxation):
             form, start = replace(form, cuts=Cuts(**kept)), raw_of(state)
         with run.share(0.8):
             raw, certificate = self.solve_lift(run, form, start)
-            if raw.status is Status.INACCURATE and self.cuts != "none":  # intervals or cuts took the digits
+            if raw.status is Status.INACCURATE and self.cuts != "none" and run.solver.takes_cuts:  # within intervals
                 early.append(replace(self, cuts="none").solve_lift(run.apart(), lift(run.program))[1])
         if certificate is None:  # refused, failed, or out of time before the first iterate
             return Outcome(raw.status, candidates=(first_start(run),) if raw.status.has_answer else (),
