@@ -475,3 +475,11 @@ def test_nodes_whose_lifts_fail_are_divided_and_their_leaves_prove_the_optimum()
     tree = problem.solve(md.Exact(method="branching", nodes="joint"), Failing(), random_state=0)
     assert min(seen) <= 7 and tree.status == "optimal" and tree.verify()
     assert [tree.value, tree.bound] == pytest.approx([best.value] * 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("nodes", ["weights", "decided", "joint"])
+def test_a_small_tree_that_a_limit_stops_proves_no_less_than_the_lift(nodes):
+    problem = problem_of(n=10)
+    lifted = problem.solve("sdp", random_state=0)
+    stopped = problem.solve(md.Exact(method="branching", nodes=nodes), random_state=0, max_iter=1)
+    assert stopped.bound >= lifted.bound - 1e-3 * lifted.value and stopped.verify()
