@@ -409,7 +409,7 @@ def grown(part: Branching, share: list[Node], end: float) -> tuple[Any, ...]:
 
 def decided_duals(run: Run, nodes: JointNodes, z: IntArray, tol: float = ROUGH) -> FloatArray:
     """Return duals (m,) of a node's decided points, which say where its weights are, and of linear losses elsewhere."""
-    if not nodes.is_bounded or np.all(z < 0):
+    if not nodes.program.is_held or np.all(z < 0):
         return nodes.lift.losses.held
     form = nodes.decided.form(z)
     raw = Guarded(run.fixed_solver).solve(form, run.budget.replace(tol=tol, max_iter=None, callback=None),
@@ -431,7 +431,7 @@ def outer_duals(nodes: JointNodes) -> FloatArray:
     of, own, seen = form.losses, np.flatnonzero(form.decided), form.decided[form.losses.points] != 0
     given = labels.component[source.known[0]] if source is not None and source.labels.n == form.n else labels.component
     r = min(len(own), int(form.features.rank)) * bool(np.all(np.isin(np.flatnonzero(~labels.free), given)))
-    bounded = nodes.is_bounded and np.isfinite(value) and np.all(np.isinf([term.loss.domain for term in of.terms]))
+    bounded = nodes.program.is_held and np.isfinite(value) and np.all(np.isinf([term.loss.domain for term in of.terms]))
     if not bounded or not r or not form.features.row_norms().any() or form.n * max(len(own), r) * r**2 > LARGEST_REACH:
         return np.zeros((0, of.rows))
     phi = np.asarray(form.features.toarray())

@@ -251,11 +251,6 @@ class LiftForm(Form):
         """Return None: lifts are not compiled for another one."""
         return None
 
-    @frozen_property
-    def is_bounded(self) -> bool:
-        """Return whether duals of decided points hold the weights in balls, and arguments of losses by these."""
-        return not (self.free_bias or self.losses.by_rows) and all(isinstance(t.loss, PLQ) for t in self.losses.terms)
-
     # -- what the dual may use ----------------------------------------------------------------------
 
     @frozen_property

@@ -126,11 +126,6 @@ class JointNodes(NodeBounds):
         return PartialNodes(self.program)
 
     @frozen_property
-    def is_bounded(self) -> bool:
-        """Return whether there is a ball of the weights of better labels (`within`), and no bias that costs nothing."""
-        return self.lift.is_bounded and not (self.program.source is not None and self.program.source.free_bias)
-
-    @frozen_property
     def around(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the balls of `outer`."""
         return balls(self.contraction(np.asarray(self.program.labels.pinned))[0], self.outer)
@@ -150,7 +145,7 @@ class JointNodes(NodeBounds):
     def form(self, z: IntArray, inner: FloatArray) -> LiftForm:
         """Return the node problem, arguments of losses where better labels have them."""
         form = self.contraction(z)[0]
-        if not self.is_bounded:
+        if not self.program.is_held:
             return form
         around = self.around if len(self.outer) else balls(form, inner[None])
         return bounded(form, within(form, self.known(), *around))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from margindsl.calculus import PLQ
 from margindsl.errors import CalculusError, DeclarationError
 from margindsl.features.operator import FeatureOperator
 from margindsl.host.frozen import frozen
@@ -148,6 +149,13 @@ class MarginProgram:
     def bounding(self) -> MarginProgram:
         """Return a program whose margins are inner products with codes of labels, and whose values are no higher."""
         return self.kind.bounding(self)
+
+    @property
+    def is_held(self) -> bool:
+        """Return whether duals of some points hold the weights in balls, and arguments of losses by these (`within`).
+        """
+        free = self.free_bias or (self.source is not None and self.source.free_bias)  # which costs nothing, in proofs
+        return not (free or self.losses.by_rows) and all(isinstance(term.loss, PLQ) for term in self.losses.terms)
 
     @property
     def is_biased(self) -> bool:

@@ -179,7 +179,7 @@ class Exact(Relaxation):
             if whole is not None and not early:
                 improve(rounded, whole.bound)
             soon = self._enumerates(program) or (nodes == "weights" and program.kind.absorbs_labels)
-            late = nodes != "joint" and soon
+            late = nodes != "joint" and soon and bool(SDP().offer(program))
             whole = SDP().beside(run) if nodes != "joint" and not soon else whole
             with apart.share(1.0 - LIFT_SHARE) if late else nullcontext():
                 proof, status, words = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol,
@@ -232,7 +232,7 @@ class Exact(Relaxation):
 def of_tree(program: MarginProgram) -> LiftForm:
     """Return the lift of joint nodes: decision values tell of what nothing couples, where known labels bound them."""
     form = lift(program)
-    return form if form.reference is not None and form.is_bounded else lift(program, whole=True)
+    return form if form.reference is not None and program.is_held else lift(program, whole=True)
 
 
 def refuse_rising(program: MarginProgram) -> Refusal | None:

@@ -119,7 +119,7 @@ class SDP(Relaxation):
         soon = program.labels.count <= SOON
         if not soon and program.clusters == 2 and 2 * program.losses.rows <= MOST_INSIDE and program.gauge is None:
             form = lift(program)  # with few labels but those that known ones bound
-            soon = form.reference is not None and form.is_bounded and form.count <= SOON
+            soon = form.reference is not None and program.is_held and form.count <= SOON
         return 85.0 if soon else 0.0
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
@@ -191,12 +191,12 @@ class SDP(Relaxation):
         labels, fitted; the lift itself and None without cuts, or where nothing says that.
         """
         nothing = form, dict[str, FloatArray](), None
-        if self.cuts == "none" or not run.solver.takes_cuts or form.clusters > 2:
+        if self.cuts == "none" or not run.solver.takes_cuts or form.clusters > 2 or not run.program.is_held:
+            return nothing
+        if form.count + 2 * form.losses.rows > MOST_INSIDE:
             return nothing
         apart, root = run.apart(), np.asarray(run.program.labels.pinned)
         better = JointNodes(run.program, form, known=apart.known)
-        if not better.is_bounded or form.count + 2 * form.losses.rows > MOST_INSIDE:
-            return nothing
         answer_first(apart)
         if apart.best is None:
             return nothing
