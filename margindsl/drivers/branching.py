@@ -126,6 +126,7 @@ class Branching:
         """
         assert self.run.best is not None
         budget, jobs, due = self.run.budget, count_jobs(self.n_jobs), SEARCHED[type(self.bounds)]
+        incumbent = budget.incumbent
         try:
             while self.open and self.open[0].bound < self.target:
                 self.run.keep(STAGE, self.state)
@@ -143,6 +144,7 @@ class Branching:
                     due *= 4
                     with self.run.stage("incumbent"), self.run.share(0.3):
                         polish(self.run, [self.run.best.labels, *candidates], "auto", bound=self.bound)
+                incumbent.bound = max(incumbent.bound, self.run.program.to_user(min(self.bound, self.run.best.value)))
                 if (self.solved // EVERY > before // EVERY or not self.open) and self.run.record(
                         STAGE, self.solved, self.run.best.value, self.bound):
                     return Status.INTERRUPTED, ""
@@ -196,7 +198,8 @@ class Branching:
         nodes = [Node(min(float(bound), self._value_of(*leaf)), int(age), *leaf) for bound, age, *leaf in zip(
             state["bounds"], state["ages"], paths, state["u"], state["rest"])]
         closed = int(state["closed"])
-        self.closed, self.open = nodes[:closed], nodes[closed:]
+        again = [node for node in nodes[:closed] if node.bound < self.target]  # of a tolerance that was greater
+        self.closed, self.open = [node for node in nodes[:closed] if node.bound >= self.target], nodes[closed:] + again
         heapq.heapify(self.open)
         self.lowest = min((node.bound for node in self.closed), default=np.inf)
         self.solved, self.age = int(state["solved"]), int(state["age"])

@@ -61,7 +61,7 @@ def enumerate_labels(run: Run, tol: float = 1e-9) -> Enumerated:
             if short := bounds[index] < min(target, fit.value - 10 * tol * abs(fit.value)):
                 continue
             break
-        if short or not bounds[index] > before:
+        if (short or not bounds[index] > before) and not run.budget.expired:
             status = Status.INACCURATE
             if bounds[index] == before:
                 break

@@ -167,7 +167,7 @@ def linked_directions(program: MarginProgram) -> FloatArray | None:
 def in_hand(run: Run) -> Iterator[None]:
     """Fit labels when Ctrl-C, the end of the time or a failed solver comes inside, then pass it on: there is an answer.
 
-    These are the labels where a descent stands (`Run.standing`); without any, and nothing fitted yet, the warm start
+    These are the labels where a descent stands (`Run.current`); without any, and nothing fitted yet, the warm start
     or one k-means start.
     """
     try:

@@ -90,6 +90,8 @@ class SpatialSign(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return the view of points (m, d), in the container they came in."""
         check_is_fitted(self)
         X = self._read(X, reset=False)
+        if issparse(X) and (self.location_.any() or self.centre_.any()):  # about means that are not zero none are
+            X = X.toarray()
         return map_chunks(self._view, X, X.shape[1:], X.dtype) if is_lazy(X) else self._view(X)
 
     def measures(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -122,8 +123,10 @@ class Count:
     def __init__(self, known: Known) -> None:
         self.known, self.label = known, int(known.labels.names.read(np.unique(known.values()))[0])
 
-    def _within(self, least: float, most: float, written: str) -> Sizes:
-        labels, group = self.known.labels, np.unique(self.known.index)
+    def _within(self, sign: str, number: float, least: float, most: float) -> Sizes:
+        if not isinstance(number, Real):
+            raise DeclarationError(f"md.count(...) {sign} {type(number).__name__}: expected a number")
+        labels, group, written = self.known.labels, np.unique(self.known.index), f"{sign} {float(number):g}"
         low, high = whole_sizes(least, most, len(group))
         if low > high:
             raise DeclarationError(f"md.count({self.known.text()}) {written}: no whole number of {len(group)} points "
@@ -133,13 +136,13 @@ class Count:
                      self.known.left, f"md.count({self.known.text()}) {written}")
 
     def __le__(self, most: float) -> Sizes:
-        return self._within(0.0, most, f"<= {most:g}")
+        return self._within("<=", most, 0.0, most)
 
     def __ge__(self, least: float) -> Sizes:
-        return self._within(least, np.inf, f">= {least:g}")
+        return self._within(">=", least, least, np.inf)
 
     def __eq__(self, number: float) -> Sizes:  # type: ignore[override]
-        return self._within(number, number, f"== {number:g}")
+        return self._within("==", number, number, number)
 
 
 def count(known: Any) -> Count:
@@ -263,6 +266,9 @@ def orthogonal(hyperplane: Hyperplane, solutions: Any) -> Orthogonal:
 def weighted(links: Links, weight: Any) -> PairEnergy:
     """Return Σ s [y_i ≠ y_j] for s * (y[i] != y[j]): the energy of a must-link, and the other way round."""
     kind = "must-link" if links.kind == "cannot-link" else "cannot-link"
+    if links.sides is None:  # its own weight charges pairs that break it, as a product would those that keep it
+        raise DeclarationError(f"s * {links.text()}: expected the weight inside, which is charged where a pair breaks "
+                               f"it: md.{links.kind.replace('-', '_')}({links.labels.text()}, pairs, weight=s)")
     return PairEnergy(links.labels, links.pairs, as_expression(weight), kind)
 
 

@@ -177,13 +177,13 @@ def with_rows(declared: Any, energies: list[tuple[float, PairEnergy]], costs: Fl
     import scipy.sparse as sp
 
     n, k = declared.labels.n, declared.labels.clusters
-    if declared.coding == "crammer-singer":
-        raise grammar.PAIR_CODING.broken_by(energies[0][1])
-    if declared.hyperplane.bias is True:
-        at: Any = energies[0][1] if energies else f"a cost of {declared.labels.text()}"
-        raise grammar.PAIR_BIAS.broken_by(at)
     if ramps and k > 2:
         raise grammar.RAMP_CLUSTERS.broken_by(declared.labels)
+    if declared.hyperplane.bias is True:
+        words = "a loss with a cap, or by label" if ramps else f"a cost of {declared.labels.text()}"
+        raise grammar.PAIR_BIAS.broken_by(energies[0][1] if energies else words)
+    if declared.coding == "crammer-singer":
+        raise grammar.PAIR_CODING.broken_by(energies[0][1])
     # 1. Pairs with weights of one sign each: s[=] of a negative s is s + |s|[≠], and h y = h − 2h [y ≠ +1]
     priced = np.flatnonzero(costs)
     pairs = [np.column_stack([priced, np.full(len(priced), n)])]

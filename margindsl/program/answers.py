@@ -13,6 +13,7 @@ from margindsl.host.frozen import frozen
 from margindsl.typing import FloatArray
 
 BELOW = 1e-6  # how far below its least value, relative to its largest entry, a variable may be by rounding
+FAINT = 0.1  # the least that a largest entry counts: of a bound that does not bind there is one alone, next to zero
 LARGEST = 1e150  # beyond it squares overflow
 
 
@@ -76,7 +77,7 @@ class Variable:
         """
         notes = []
         low = float(np.min(array - self.least, initial=0.0))
-        if low < -BELOW * float(np.max(np.abs(array), initial=0.0)):
+        if low < -BELOW * float(np.max(np.abs(array), initial=FAINT)):
             notes.append(f"{name} has entries {-low:.2g} below their least value, which were raised")
         array = np.maximum(array, self.least) if low < 0 else array
         if self.total is None:

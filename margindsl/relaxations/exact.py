@@ -180,7 +180,9 @@ class Exact(Relaxation):
                 improve(rounded, whole.bound)
             soon = self._enumerates(program) or (nodes == "weights" and program.kind.absorbs_labels)
             late = nodes != "joint" and soon and bool(SDP().offer(program))
-            whole = SDP().beside(run) if nodes != "joint" and not soon else whole
+            if state is not None if nodes == "joint" else not soon:
+                run.best = apart.best
+                whole = SDP().beside(run, better=True)
             with apart.share(1.0 - LIFT_SHARE) if late else nullcontext():
                 proof, status, words = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol,
                                                  tree, start, self.n_jobs).go(rounded if self.starts else None)

@@ -34,9 +34,9 @@ class Parts(WeightLifting):
     min ½‖w‖² + Σ_i c_i ρ_i ≥ Σ_j p_j min [½‖w_j‖² + Σ_{i in j} (c_i/p_j) ρ_i]: of a mean of losses, the mean of the
     optima of the groups. It tends to the gap between the optima of groups and of all, whatever the number of points,
     and is small where a group has several times as many points as the features columns; certificates of the groups are
-    the proof. Linked points are in one group, and known labels and labels found first in equal shares in all of them;
-    bounds on sums of labels and decision values, and sizes, which join groups, are left out. Labels are those of
-    `margindsl.WeightLifting`, and the bound is never below that of it.
+    the proof. Linked points are in one group (of more clusters those of must-links), and known labels and labels found
+    first in equal shares in all of them; bounds on sums of labels and decision values, and sizes, which join groups,
+    are left out. Labels are those of `margindsl.WeightLifting`, and the bound is never below that of it.
 
     Parameters
     ----------

@@ -128,6 +128,8 @@ class SDP(Relaxation):
             return Refusal(
                 f"a free bias makes {self.name} trivial (its value is 0, even under label balance)",
                 "Use bias='penalised', or centred features without a bias, or add abs(md.sum(f)) <= l")
+        if self.rounding == "sign" and program.clusters > 2:
+            return Refusal("rounding='sign' takes the sign of one direction, of two clusters", "Use rounding=1")
         refusals = (refusal for refusal in (refuse_clusters(program), refuse_split(program)) if refusal is not None)
         return next(refusals, Offer(f"{self._words(program)}{program.unlifted}"))
 
@@ -315,7 +317,8 @@ class SDP(Relaxation):
             elif begins:  # more digits than a small part of what the last round won would be lost to the next cuts
                 tol = max(target, ROUGH, min(LOOSEST, 0.03 * gain if np.isfinite(gain) else LOOSEST))
             rounds, previous = rounds + 1, certificate.bound
-        return replace(best, message=message or best.message), certificate
+        ended = run.stopped if tol > target and best.status is Status.OPTIMAL else None  # in a round, to few digits
+        return replace(best, message=message or best.message, status=ended or best.status), certificate
 
     def _proof(self, run: Run, form: LiftForm, raw: RawSolution) -> Certificate | None:
         if "u" not in raw.variables:

@@ -182,10 +182,15 @@ class Compiled:
         return replace(found, message=f"{words}; {found.message}" if found.message else words)
 
     def solve(self, **options: Any) -> Solution:
-        """Solve and return a `Solution`; the options are those of `SolveOptions`."""
+        """Solve at the present values of parameters and return a `Solution`; the options are those of `SolveOptions`.
+        """
         chosen = SolveOptions.of(options)
         if self.unchanged is not None:
             self.unchanged()
+        if self.again is not None:
+            presolved = self.again()
+            return Compiled(presolved, self.relaxation, self.solver, self.relaxation.lower(presolved.program),
+                            self.printed, self.seconds, self.sessions, hands_over=self.hands_over).solve(**options)
         with chosen.watched() as watch:
             return watch.ended(self.answer(chosen, watch), self.printed, sum(self.seconds.values()))
 

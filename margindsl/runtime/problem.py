@@ -184,7 +184,7 @@ class Problem(Formulation):
         draft.seconds["lower"] = time.perf_counter() - began
         return Compiled(presolved, method, used, form, self.printed(), draft.seconds, self._sessions,
                         hands_over=named is None, unchanged=self.check_unchanged,
-                        again=lambda: Presolved.of(self.program()))
+                        again=(lambda: Presolved.of(self.program())) if self.parameters else None)
 
     def solve(self, relaxation: RelaxationChoice = None, solver: SolverChoice = None,
               **options: Unpack[SolveArguments]) -> Solution:

@@ -71,6 +71,7 @@ def write_comparison(compared: Any, path: str | Path, *, title: str, truth: Any,
 def answer_of(solution: Any, truth: Any, columns: Sequence[str] | None) -> dict[str, Any]:
     """Return what the page says of a solution, by the names of the template."""
     origin, names = solution.origin, Names(solution.clusters)
+    right = None if truth is None else clustering_accuracy(truth, solution.labels)
     classes = [] if truth is None else sorted(set(np.asarray(truth).tolist()), key=str)
     clusters = []
     for value in names.values[names.order]:
@@ -99,8 +100,7 @@ def answer_of(solution: Any, truth: Any, columns: Sequence[str] | None) -> dict[
                   ("gap", f"{100 * solution.gap:.3g} %" if math.isfinite(solution.gap) else "none"),
                   ("points", len(solution.labels)), ("clusters", " / ".join(map(str, solution.cluster_sizes))),
                   ("seconds", number(solution.timings.get("total", math.nan), 3)),
-                  *([] if truth is None else
-                    [("accuracy", f"{100 * clustering_accuracy(truth, solution.labels):.4g} %")])],
+                  *([] if right is None else [("accuracy", f"{100 * right:.4g} %")])],
         "stages": [(name, number(spent, 3), spent / longest) for name, spent in stages.items()],
         "report": solution.verify(), "figures": figures,
         "settings": [(name, "none" if value is None else value) for name, value in settings.items()]}

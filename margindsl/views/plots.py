@@ -26,13 +26,14 @@ BESIDE = "#666666"
 COMMON = """
     Parameters
     ----------
-    solution : Solution
+    {} : {}
     ax : matplotlib axes, optional
 
     Returns
     -------
     matplotlib axes
     """
+FIRST = {"solution": "Solution", "compared": "Comparison", "chosen": "Stability"}
 
 
 def picture(draw: Callable[P, None]) -> Callable[P, Any]:
@@ -55,8 +56,9 @@ def picture(draw: Callable[P, None]) -> Callable[P, Any]:
             ax.legend()
         return ax
 
-    if "Parameters" not in (drawn.__doc__ or ""):
-        drawn.__doc__ = f"{draw.__doc__}\n{COMMON}"
+    if draw.__doc__ and "Parameters" not in draw.__doc__:
+        first, (head, raises, rest) = next(iter(signature(draw).parameters)), draw.__doc__.partition("\n    Raises")
+        drawn.__doc__ = f"{head.rstrip()}\n{COMMON.format(first, FIRST[first])}{raises}{rest}"
     return drawn
 
 
@@ -272,20 +274,10 @@ def label_matrix(solution: Any, ax: Any = None) -> None:
 
     Blocks of plain colour are points the relaxation is sure of; what is pale it leaves open.
 
-    Parameters
-    ----------
-    solution : Solution
-        Of `sdp`, or of `minimax`, whose labellings are mixed.
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
-
     Raises
     ------
     DeclarationError
-        If the relaxation has no label matrix.
+        If the relaxation has no label matrix: 'sdp' and 'minimax' have one.
     """
     sides = solution.decision if solution.decision.ndim == 1 else solution.decision.max(axis=1)
     order = np.lexsort((sides, solution.labels))
@@ -310,15 +302,6 @@ def label_matrix(solution: Any, ax: Any = None) -> None:
 @picture
 def comparison(compared: Any, ax: Any = None) -> None:
     """Draw the value of every row, and down to its certified bound what is not known; seeds stand beside one another.
-
-    Parameters
-    ----------
-    compared : Comparison
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
 
     Raises
     ------
@@ -371,17 +354,7 @@ def path(values: Sequence[float], solutions: Sequence[Any], ax: Any = None, *, n
 
 @picture
 def stability(chosen: Any, ax: Any = None) -> None:
-    """Draw the score and the agreement of two halves against the number of clusters.
-
-    Parameters
-    ----------
-    chosen : Stability
-    ax : matplotlib axes, optional
-
-    Returns
-    -------
-    matplotlib axes
-    """
+    """Draw the score and the agreement of two halves against the number of clusters."""
     frame = chosen.to_frame()
     ax.errorbar(frame.clusters, frame.score, frame.deviation, marker="o", color=COLOURS[1], label="score (nats)")
     ax.plot(frame.clusters, frame.agreement, marker="s", color=COLOURS[0], label="agreement (adjusted Rand index)")

@@ -413,6 +413,18 @@ def test_what_is_refused():
     for relaxation in ("sdp", "weight-lifting"):
         with pytest.raises(RefusalError, match=f"free bias makes {relaxation} trivial"):
             declared(bias=True).solve(relaxation)
+    y, f = md.Labels(6, clusters=3), md.Hyperplane(np.random.default_rng(0).normal(size=(6, 2)))
+    with pytest.raises(RefusalError, match="the sign of one direction"):
+        md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(md.margin(y, f))))).solve(md.SDP(rounding="sign"))
+
+
+@pytest.mark.parametrize("solver", ["clarabel", "scs"])
+def test_a_balance_that_does_not_bind_leaves_answers_accurate(solver):
+    for seed in range(4):  # its multiplier, zero, comes back as 1e-8 below
+        y, f = md.Labels(10), md.Hyperplane(np.random.default_rng(seed).normal(size=(10, 3)))
+        loss = np.random.default_rng(2).uniform(0.2, 2, 10) * md.odm(y * f, 0.4, 0.2)
+        problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(loss)), [abs(md.sum(y)) <= 3])
+        assert problem.solve(md.SDP(cuts="none"), solver, random_state=0).status in ("optimal", "converged")
 
 
 def test_bounds_that_links_make_alike_prove_what_both_say():

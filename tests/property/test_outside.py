@@ -50,6 +50,16 @@ def test_the_best_labels_and_weights_of_all_labellings(seed, bias, scale):
     assert fixed.value == pytest.approx(values[1, 1, 1, -1, -1, -1], rel=1e-7)
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_labels_whose_best_weights_are_zero_fail_no_relaxation(seed):
+    X, y = np.random.default_rng(seed).normal(size=(24, 3)) + np.repeat([[-1.0], [1.0]], 12, axis=0), md.Labels(24)
+    f = md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(md.hinge(y * f))),
+                         [abs(md.sum(y)) <= 4, md.cvxpy_constraint(f, lambda w, b: w >= 0)])
+    found = [problem.solve(relaxation, random_state=0) for relaxation in ("sdp", "weight-lifting", "alternating")]
+    assert {one.status for one in found} == {"converged"} and min(one.weights.min() for one in found) >= -1e-5
+
+
 def test_no_bound_is_given_that_a_negative_term_would_break():
     _, y, f = model(0)
     term = md.cvxpy_term(f, lambda w, b: cp.sum(w) - 3)
@@ -93,6 +103,7 @@ def test_one_problem_is_kept_and_its_parameters_live():
     for lam.value in (2.0, 5.0):
         assert compiled.cvxpy is kept
         assert kept.solve(solver="CLARABEL") == pytest.approx(problem.solve().value, rel=1e-5)
+        assert compiled.solve().value == pytest.approx(problem.solve().value, rel=1e-5)
     assert "weights" in {parameter.name() for parameter in kept.parameters()}
 
 

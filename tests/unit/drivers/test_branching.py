@@ -483,3 +483,30 @@ def test_a_small_tree_that_a_limit_stops_proves_no_less_than_the_lift(nodes):
     lifted = problem.solve("sdp", random_state=0)
     stopped = problem.solve(md.Exact(method="branching", nodes=nodes), random_state=0, max_iter=1)
     assert stopped.bound >= lifted.bound - 1e-3 * lifted.value and stopped.verify()
+
+
+@pytest.mark.parametrize("nodes", ["weights", "joint"])
+def test_a_tree_goes_on_from_a_checkpoint_with_a_smaller_tolerance(nodes, tmp_path):
+    y, f = md.Labels(24), md.Hyperplane(np.random.default_rng(1).normal(size=(24, 6)))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 30 * md.mean(md.odm(y * f))), [abs(md.sum(y)) <= 2])
+    relaxation = md.Exact(method="branching", nodes=nodes)
+    rough, fine = (problem.solve(relaxation, tol=tol, checkpoint=tmp_path / "run", random_state=0)
+                   for tol in (3e-2, 1e-6))
+    assert fine.status == "optimal" and rough.bound <= fine.bound and fine.gap <= 1e-6 and fine.verify()
+
+
+def test_what_a_tree_has_proved_is_told_while_it_grows():
+    y, f = md.Labels(26), md.Hyperplane(np.random.default_rng(2).normal(size=(26, 4)))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 30 * md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 2])
+    stopped = problem.solve("exact", random_state=0, callback=lambda progress: progress.gap < 0.3)
+    assert stopped.status == "interrupted" and stopped.gap < 0.3
+
+
+def test_a_tree_of_decided_points_that_a_limit_stops_proves_no_less_than_the_lift():
+    truth, known = np.repeat([-1, 1], 13), [0, 1, 2, 24, 25, 23]
+    X = np.random.default_rng(1).normal(size=(26, 3)) + 0.8 * truth[:, None]
+    y, f = md.Labels(26), md.Hyperplane(X, centre=False)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 30 * md.mean(md.hinge(y * f))),
+                         [y[known] == truth[known], md.sum(f) >= -2])
+    lifted, stopped = problem.solve("sdp", random_state=0), problem.solve("exact", max_iter=1, random_state=0)
+    assert stopped.bound >= lifted.bound - 1e-3 * lifted.value and stopped.verify()

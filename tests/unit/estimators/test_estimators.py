@@ -87,6 +87,7 @@ def test_a_view_bends_far_values_and_far_points(container):
     straight = SpatialSign(deviations=np.inf, radius=1e9).fit_transform(X)  # of a great radius points only shrink
     moved = X - X.mean(axis=0)
     assert np.allclose(straight / np.linalg.norm(straight), moved / np.linalg.norm(moved))
+    assert np.allclose(SpatialSign().fit(X).transform(container(X)), SpatialSign().fit_transform(X))
 
 
 def test_a_view_of_a_dask_array_is_that_of_its_rows_and_a_limit_leaves_the_clusters_of_a_sample():

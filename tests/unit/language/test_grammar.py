@@ -207,6 +207,10 @@ def test_sentences_of_the_language(sentence):
 @pytest.mark.parametrize("make,words", [
     (lambda: g[0:3] + g[1:3], "3 entries against 2; index both to the same points"),
     (lambda: y * md.Hyperplane(X[:4]), "6 labels against 4 points; declare both over the same points"),
+    (lambda: 5 * md.must_link(y, [(0, 1)]), "md.must_link(y, pairs, weight=s)"),
+    (lambda: md.count(y == 1) <= md.Parameter(2.0), "md.count(...) <= Parameter: expected a number"),
+    (lambda: md.Problem(md.Minimize(R + md.mean(md.minimum(md.hinge(md.margin(md.Labels(N, clusters=3), f)), 1)))),
+     "of several clusters, beside a loss with a cap"),
     (lambda: y[9], "y[9]: out of range for 6 points (0..5)"),
     (lambda: g[9], "(y * f)[9]: out of range for 6 points (0..5)"),
     (lambda: g[()], "(y * f)[()]: expected integers, a slice or a boolean mask of one dimension; "

@@ -8,6 +8,7 @@ import pytest
 
 import margindsl as md
 from margindsl.contract import Status
+from margindsl.errors import DeclarationError
 from margindsl.views import reading
 
 VOID = {"meta", "link", "br", "path", "use", "image", "rect", "line", "circle", "stop", "mspace"}
@@ -120,6 +121,8 @@ def test_a_page_takes_a_title_classes_and_names_of_columns(solution, tmp_path):
     solution.report(tmp_path / "page.html", title="Flowers", truth=["a", "b"] * 10, names=["petal", "sepal"])
     words = Page(tmp_path / "page.html").words
     assert all(said in words for said in ("Flowers", "class a", "accuracy", "petal", "sepal"))
+    with pytest.raises(DeclarationError, match="one class and one cluster a point"):
+        solution.report(tmp_path / "page.html", truth=["a", "b"])
 
 
 def test_many_points_are_sampled(tmp_path):

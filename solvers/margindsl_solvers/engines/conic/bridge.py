@@ -29,6 +29,7 @@ from margindsl.host.clock import fits_in
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.program.lift import LiftForm
+from margindsl.program.outside import HELD
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.conic import modelling as cp
 from margindsl_solvers.engines.conic.clusters import ClusterLowering
@@ -231,7 +232,9 @@ class ConicSession(Session):
                 middle, package = time.perf_counter(), package_of(chain.solver.name())
                 seconds["compile"] = middle - begin
                 cap = budget.max_iter if solver.max_iter is None else solver.max_iter
-                options = package.settings(budget.tol, cap, max(budget.remaining, 1e-3)) | dict(solver.settings or {})
+                # weights, which constraints of CVXPY see, are as accurate as the root of a value
+                tol = budget.tol if getattr(form, "outside", None) is None else min(budget.tol, HELD**2)
+                options = package.settings(tol, cap, max(budget.remaining, 1e-3)) | dict(solver.settings or {})
                 try:
                     outcome = chain.solve_via_data(problem, data, False, solver.verbose, options)
                 except Exception as error:  # what a foreign package makes of options and numbers it does not take
