@@ -418,13 +418,12 @@ def test_what_is_refused():
         md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(md.margin(y, f))))).solve(md.SDP(rounding="sign"))
 
 
-@pytest.mark.parametrize("solver", ["clarabel", "scs"])
-def test_a_balance_that_does_not_bind_leaves_answers_accurate(solver):
-    for seed in range(4):  # its multiplier, zero, comes back as 1e-8 below
+def test_a_balance_that_does_not_bind_leaves_answers_accurate():
+    for seed in range(4):  # its multiplier, zero, comes back as 1e-10 below
         y, f = md.Labels(10), md.Hyperplane(np.random.default_rng(seed).normal(size=(10, 3)))
         loss = np.random.default_rng(2).uniform(0.2, 2, 10) * md.odm(y * f, 0.4, 0.2)
         problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(loss)), [abs(md.sum(y)) <= 3])
-        assert problem.solve(md.SDP(cuts="none"), solver, random_state=0).status in ("optimal", "converged")
+        assert problem.solve(md.SDP(cuts="none"), "clarabel", random_state=0).status in ("optimal", "converged")
 
 
 def test_bounds_that_links_make_alike_prove_what_both_say():
