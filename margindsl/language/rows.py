@@ -180,7 +180,7 @@ def with_rows(declared: Any, energies: list[tuple[float, PairEnergy]], costs: Fl
     if ramps and k > 2:
         raise grammar.RAMP_CLUSTERS.broken_by(declared.labels)
     if declared.hyperplane.bias is True:
-        words = "a loss with a cap, or by label" if ramps else f"a cost of {declared.labels.text()}"
+        words = "a loss with a cap" if ramps else f"a cost of {declared.labels.text()}, or a loss by label"
         raise grammar.PAIR_BIAS.broken_by(energies[0][1] if energies else words)
     if declared.coding == "crammer-singer":
         raise grammar.PAIR_CODING.broken_by(energies[0][1])

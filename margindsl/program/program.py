@@ -152,8 +152,7 @@ class MarginProgram:
 
     @property
     def is_held(self) -> bool:
-        """Return whether duals of some points hold the weights in balls, and arguments of losses by these (`within`).
-        """
+        """Return whether duals of some points hold the weights in balls, and arguments of ρ by these (`within`)."""
         free = self.free_bias or (self.source is not None and self.source.free_bias)  # which costs nothing, in proofs
         return not (free or self.losses.by_rows) and all(isinstance(term.loss, PLQ) for term in self.losses.terms)
 

@@ -180,7 +180,7 @@ class Exact(Relaxation):
                 improve(rounded, whole.bound)
             soon = self._enumerates(program) or (nodes == "weights" and program.kind.absorbs_labels)
             late = nodes != "joint" and soon and bool(SDP().offer(program))
-            if state is not None if nodes == "joint" else not soon:  # a root begun before has proved nothing here
+            if (nodes == "joint" and state is not None) or (nodes != "joint" and not soon):  # no root proved this here
                 run.best = apart.best
                 whole = SDP().beside(run, better=True)
             with apart.share(1.0 - LIFT_SHARE) if late else nullcontext():

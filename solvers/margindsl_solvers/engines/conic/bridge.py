@@ -232,8 +232,8 @@ class ConicSession(Session):
                 middle, package = time.perf_counter(), package_of(chain.solver.name())
                 seconds["compile"] = middle - begin
                 cap = budget.max_iter if solver.max_iter is None else solver.max_iter
-                # weights, which constraints of CVXPY see, are as accurate as the root of a value
-                tol = budget.tol if getattr(form, "outside", None) is None else min(budget.tol, HELD**2)
+                outside = getattr(form, "outside", None)  # whose rules see weights, as accurate as the root of a value
+                tol = min(budget.tol, HELD**2) if outside is not None and outside.rules else budget.tol
                 options = package.settings(tol, cap, max(budget.remaining, 1e-3)) | dict(solver.settings or {})
                 try:
                     outcome = chain.solve_via_data(problem, data, False, solver.verbose, options)
