@@ -126,13 +126,13 @@ class Branching:
         """
         assert self.run.best is not None
         budget, jobs, due = self.run.budget, count_jobs(self.n_jobs), SEARCHED[type(self.bounds)]
-        incumbent = budget.incumbent
+        incumbent, most = budget.incumbent, np.inf if budget.max_iter is None else self.solved + budget.max_iter
         try:
             while self.open and self.open[0].bound < self.target:
                 self.run.keep(STAGE, self.state)
                 if budget.remaining <= self.judged * (len(self.closed) + len(self.open)):
                     return Status.TIME_LIMIT, ""
-                before, left = self.solved, np.inf if budget.max_iter is None else budget.max_iter - self.solved
+                before, left = self.solved, most - self.solved
                 if left <= 0:
                     return Status.ITERATION_LIMIT, ""
                 parts = min(PARTS * jobs, len(self.open))

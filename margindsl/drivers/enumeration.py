@@ -44,10 +44,13 @@ def enumerate_labels(run: Run, tol: float = 1e-9) -> Enumerated:
     fits: list[Answer] = []
     nearest = np.zeros(len(labellings), dtype=int)  # of the pool, whose bound is the best
     status = Status.OPTIMAL
-    for _ in range(200_000):  # fixed-label solves, at most
+    while True:
         target = np.inf if run.best is None else run.best.value - tol * abs(run.best.value)
         index = int(np.argmin(bounds))
         if bounds[index] >= target:
+            break
+        if len(pool) >= (run.budget.max_iter or np.inf):  # fixed-label solves
+            status = Status.ITERATION_LIMIT
             break
         before = bounds[index]
         for cutoff in (target, np.inf):  # a dual point may be worth less once it pays for scalars

@@ -105,7 +105,7 @@ STATES = Rule(
     "Write md.by_label(y, {{+1: 3 * md.hinge(f), -1: md.hinge(-f)}}) with y = md.Labels(n) and f = md.Hyperplane(X).")
 LINK_ON_DECISION = Rule(
     "links decision values: must-links and cannot-links are between labels",
-    "Write y[i] == y[j] or y[i] != y[j] with y = md.Labels(n).")
+    "Write y[i] == y[j] or y[i] != y[j] with y = md.Labels(n), or f[i] - f[j] == 0.")
 KNOWN_ON_DECISION = Rule(
     "fixes decision values to labels: known labels are given to labels",
     "Write y[index] == values with y = md.Labels(n), or f[i] == value for the value at one point.")
@@ -114,7 +114,7 @@ MIXED_CONSTRAINT = Rule(
     "Constrain labels, as in abs(md.sum(y)) <= b, and decision values, as in abs(md.sum(f)) <= l, apart.")
 NONLINEAR_CONSTRAINT = Rule(
     "is not linear in labels or in decision values",
-    "Write abs(md.sum(y)) <= b, md.sum(weights * y) >= a, or abs(md.sum(f)) <= l.")
+    "Write abs(md.sum(y)) <= b, md.sum(weights * y) >= a, abs(md.sum(f)) <= l or abs(f) <= l.")
 NONCONVEX_BOUND = Rule(
     "bounds a modulus from below, which is not convex",
     "Bound it from above: abs(...) <= b.")

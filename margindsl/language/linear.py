@@ -120,14 +120,21 @@ def split_equality(left: Expression, right: Expression, at: str) -> tuple[Linear
 
 
 def _modulus(expression: Expression) -> tuple[Expression | None, float]:
-    """Return (x, k) of k |x|, or (None, 1)."""
-    factor = 1.0
-    while isinstance(expression, (Product, Quotient)) and not expression.constant.shape:
-        if isinstance(expression, Product):
+    """Return (x, k) of k |x|, of entries k |x|[i] too, or (None, 1)."""
+    factor, entries = 1.0, list[Index]()
+    while isinstance(expression, (Index, Product, Quotient)):
+        if isinstance(expression, Index):
+            entries.append(expression)
+        elif expression.constant.shape:
+            return None, 1.0
+        elif isinstance(expression, Product):
             factor = factor * constant_value(expression.constant)
         else:
             factor = factor / expression.divisor()
         expression = expression.inner
     if isinstance(expression, Absolute) and factor != 0:
-        return expression.inner, factor
+        inner = expression.inner
+        for entry in reversed(entries):
+            inner = inner[entry.index[0] if entry.is_item else entry.index]
+        return inner, factor
     return None, 1.0

@@ -88,7 +88,7 @@ def sizes(labels: Any, at_least: Any = None, at_most: Any = None) -> Sizes:
     Raises
     ------
     DeclarationError
-        If neither bound is given, a bound is not one number or k numbers, is negative or NaN, at_least exceeds
+        If neither bound is given, a bound is not one number or k numbers, is negative, NaN or a share, at_least exceeds
         at_most, or clusters of such sizes cannot hold n points.
     """
     chosen = _selection(labels) if isinstance(labels, Expression) else None
@@ -174,6 +174,9 @@ def _size_bound(labels: Labels, name: str, given: Any) -> FloatArray:
     if bound.dtype.kind not in "iuf" or bound.shape not in ((), (labels.clusters,)):
         raise DeclarationError(
             f"md.sizes({name}={given!r}): expected one number, or one a cluster, {labels.clusters} in all")
+    if np.any((bound > 0) & (bound < 1)):
+        raise DeclarationError(f"md.sizes({name}={given!r}): expected numbers of points; a share of all is "
+                               f"share * {labels.n}")
     return np.broadcast_to(bound, (labels.clusters,)).astype(float)
 
 

@@ -234,11 +234,9 @@ def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterat
         point = replace(point, d=d, kappa=kappa)
     for kappa in [point.kappa, 0.0 * point.kappa] if np.any(point.kappa) else [point.kappa]:
         for shift in (WIDE_SHIFTS if is_wide(form) else SHIFTS) if form.count else (0.0,):
-            moved = replace(point, kappa=kappa)
-            for way in (moved, _biased(form, moved)) if form.free_bias else (moved,):
-                found = scaled(form, way, shift)[0]
-                if found is not None:
-                    yield found
+            found = scaled(form, replace(point, kappa=kappa), shift)[0]
+            if found is not None:
+                yield found
 
 
 def scaled(form: LiftForm, point: LiftPoint, shift: float = 0.0, most: int = 0
@@ -267,11 +265,8 @@ def scaled(form: LiftForm, point: LiftPoint, shift: float = 0.0, most: int = 0
                      1e-14 * typical if np.any(point.kappa) else 0.0)
     shift *= float(np.abs(point.d).mean()) if form.count else 0.0
     moved = replace(point, d=np.maximum(point.d + shift, least_d))
-    # 2. the greatest excesses, a free bias held
+    # 2. the greatest excesses
     values, W = greatest_excess(form, moved, max(most, 1))
-    if not np.isfinite(values[0]) and form.free_bias:
-        moved = _biased(form, moved)
-        values, W = greatest_excess(form, moved, max(most, 1))
     if not np.isfinite(values[0]):
         return None, np.zeros((form.count, 0)), W
     # 3. where they are more than one
@@ -298,16 +293,6 @@ def falling_labels(form: LiftForm, point: LiftPoint, most: int = 1) -> FloatArra
     if found is None:
         return np.zeros((form.count, 0))
     return found[1][:, :most][:, found[0][:most] < -SLACK * np.abs(found[0]).max()]
-
-
-def _biased(form: LiftForm, point: LiftPoint) -> LiftPoint:
-    """Return a point whose d and κ leave at least half of what holds a free bias, η and q; itself without one."""
-    held = 2.0 * float(form.scatter_squares(point.q).sum()) + float(point.eta @ form.decision_rows[1] ** 2)
-    if not (form.free_bias and form.count and held > 0):
-        return point
-    edge = component_rows(form, point.u) @ np.append(np.zeros(form.features.rank), 1.0)
-    factor = max(1.0, 2.0 * float(edge @ _inverse(form, point)[0](edge)) / held)
-    return replace(point, d=factor * point.d, kappa=factor * point.kappa)
 
 
 def _stretched(form: LiftForm, point: LiftPoint, bound: float) -> LiftPoint:

@@ -79,6 +79,7 @@ class Exact(Relaxation):
     by_label: ClassVar[bool] = True
     bound: ClassVar[str] = "equals the value at the end"
     most_clusters: ClassVar[float] = math.inf
+    polishes: ClassVar[bool] = False  # its own search does
 
     max_components: int = integers(1).option(18)
     method: str = "auto"

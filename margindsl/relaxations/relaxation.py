@@ -26,8 +26,6 @@ class Outcome:
     ----------
     candidates : tuple of (n,) int arrays
         Labellings in B to consider.
-    factor : (n, p) float array or None
-        Directions to round: columns span the relaxed decision values.
     vectors : tuple of ((n, p) float array or features, int)
         Vectors of the points to round, and how many labellings are drawn from each.
     answer : Answer or None
@@ -40,7 +38,6 @@ class Outcome:
 
     status: Status
     candidates: tuple[IntArray, ...] = ()
-    factor: FloatArray | None = None
     vectors: tuple[tuple[FloatArray | FeatureOperator, int], ...] = ()
     answer: Answer | None = None
     certificate: Certificate | None = None
@@ -62,8 +59,8 @@ class Relaxation(ABC):
 
     Class attributes: `name`, `summary` (one line), `bound` (what kind of bound it certifies), `most_clusters` (the
     largest number it takes) and `why_so_few` (the reason users read), `minimises` (whether the labels are those of the
-    lowest objective it found), `by_label` (whether it takes losses by label), `alternatives` (solvers that take over,
-    in turn, where the default one fails).
+    lowest objective it found), `polishes` (whether rounded labels may be polished), `by_label` (whether it takes losses
+    by label), `alternatives` (solvers that take over, in turn, where the default one fails).
 
     Parameters
     ----------
@@ -81,6 +78,7 @@ class Relaxation(ABC):
     why_so_few: ClassVar[str] = "its labels are signs"
     minimises: ClassVar[bool] = True
     alternatives: ClassVar[tuple[str, ...]] = ()
+    polishes: ClassVar[bool] = True
     by_label: ClassVar[bool] = False
 
     polish: str | bool = "auto"
@@ -93,9 +91,9 @@ class Relaxation(ABC):
 
     def __post_init__(self) -> None:
         how = ("auto" if self.polish else "none") if isinstance(self.polish, bool) else self.polish
-        if how not in ("none", "alternate", "search", "auto"):
-            raise DeclarationError(
-                f"{type(self).__name__}(polish={self.polish!r}): expected 'none', 'alternate', 'search' or 'auto'")
+        if how not in (("none", "alternate", "search", "auto") if self.polishes else ("none",)):
+            expected = "'none', 'alternate', 'search' or 'auto'" if self.polishes else "'none' alone"
+            raise DeclarationError(f"{type(self).__name__}(polish={self.polish!r}): expected {expected}")
         object.__setattr__(self, "polish", how)
         read_options(self, type(self).__name__)
 

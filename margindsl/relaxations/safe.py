@@ -13,7 +13,7 @@ from margindsl.contract import Status, integers, numbers
 from margindsl.drivers.alternation import alternate
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct, labels_from_known, unknown_points
-from margindsl.errors import DeclarationError, SolverError
+from margindsl.errors import SolverError
 from margindsl.labelset.programme import solve_within
 from margindsl.program.passes import Answer
 from margindsl.relaxations.local import InductiveRelaxation
@@ -39,8 +39,6 @@ class Safe(InductiveRelaxation):
         Groups T of separators.
     caution : float
         Cost c > 0 of a label lost against one earned.
-    polish : {"none"} or False
-        Labels chosen for their worst case are not polished.
 
     References
     ----------
@@ -51,17 +49,12 @@ class Safe(InductiveRelaxation):
     summary: ClassVar[str] = "diverse low-density separators, labels by their worst case"
     bound: ClassVar[str] = "none"
     minimises: ClassVar[bool] = False
+    polishes: ClassVar[bool] = False  # labels chosen for their worst case
 
     samples: int = integers(1).option(100)
     separators: int = integers(1).option(10)
     caution: float = numbers().option(3.0)
     polish: str | bool = "none"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.polish != "none":
-            raise DeclarationError(f"Safe(polish={self.polish!r}): labels chosen for their worst case are not "
-                                   "polished; leave polish='none'")
 
     def run(self, run: Run) -> Outcome:
         from sklearn.cluster import KMeans

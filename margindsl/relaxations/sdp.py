@@ -184,7 +184,7 @@ class SDP(Relaxation):
                         estimate=max(min(raw.objective, value), certificate.bound))
         if self.rounding == "sign":
             vectors: Any = points if form.count and there else form.outputs(W)
-            return replace(found, factor=vectors @ np.linalg.eigh(vectors.T @ vectors)[1][:, -1:])  # the heaviest
+            return replace(found, vectors=((vectors @ np.linalg.eigh(vectors.T @ vectors)[1][:, -1:], 1),))  # heaviest
         both = ((points, int(self.rounding)),) if form.count and points is not None else ()
         return replace(found, vectors=(*both, (form.image(W), int(self.rounding))))
 

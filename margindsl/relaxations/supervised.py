@@ -29,8 +29,9 @@ class Supervised(Relaxation):
     by_label: ClassVar[bool] = True
     bound: ClassVar[str] = "its dual"
     most_clusters: ClassVar[float] = math.inf
+    polishes: ClassVar[bool] = False  # moves of points without a loss change no value
 
-    polish: str | bool = "none"  # moves of points without a loss change no value
+    polish: str | bool = "none"
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:

@@ -98,7 +98,7 @@ def certify(problem: Problem, labels: Any, relaxation: RelaxationChoice = None,
     Parameters
     ----------
     problem : Problem
-    labels : (n,) array
+    labels : (n,) array or Solution
         One cluster a point, of any names; names that break the fewest constraints are given to them.
     relaxation : str or Relaxation, optional
         What proves the bound; default the first choice of "auto" that proves one.
@@ -136,7 +136,7 @@ def certify(problem: Problem, labels: Any, relaxation: RelaxationChoice = None,
 
     program = Draft(problem).compiled()
     rows = getattr(program.source, "rows", None)
-    whole = program.labels.names.written(named(labels, program.labels, rows))
+    whole = program.labels.names.written(named(getattr(labels, "labels", labels), program.labels, rows))
     given = whole if rows is None else whole[:rows.labels.n]
     method = choose_relaxation(program, proving=True) if relaxation in (None, "auto") else relaxation
     apart = {"checkpoint": None, "warm_start": None}

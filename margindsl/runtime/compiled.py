@@ -271,8 +271,8 @@ class Compiled:
                 except UnansweredError as error:
                     if stage.is_last or run.best is None or run.fits == run.begun:
                         raise
-                    found = replace(found, candidates=(), factor=None, vectors=(), status=Status.FAILED,
-                                    message=error.words, is_cut=True)
+                    found = replace(found, candidates=(), vectors=(), status=Status.FAILED, message=error.words,
+                                    is_cut=True)
             try:
                 return self.answered(run, found)
             except KeyboardInterrupt as end:  # once more, where Ctrl-C came meanwhile

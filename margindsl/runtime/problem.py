@@ -83,12 +83,12 @@ class Problem(Formulation):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_sessions": {}}
 
-    def with_constraints(self, *constraints: Constraint) -> Problem:
+    def with_constraints(self, *constraints: Constraint | Iterable[Constraint]) -> Problem:
         """Return the same problem with further constraints; features that were built are shared.
 
         Parameters
         ----------
-        *constraints : Constraint
+        *constraints : Constraint or list of Constraint
             On `problem.labels` and `problem.hyperplane`.
 
         Examples
@@ -100,7 +100,8 @@ class Problem(Formulation):
         >>> len(linked.constraints)
         1
         """
-        return self._under((*self.constraints, *constraints)) if constraints else self
+        further: list[Any] = [one for c in constraints for one in (c if isinstance(c, (list, tuple)) else (c,))]
+        return self._under((*self.constraints, *further)) if further else self
 
     def at_labels(self, labels: IntArray) -> Problem:
         """Return the problem at known labels (n,), in place of its constraints on labels."""

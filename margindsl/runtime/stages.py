@@ -14,7 +14,7 @@ from margindsl.calculus.capped import Capped
 from margindsl.contract import DEFAULT_TOL, Budget, RawSolution, Status
 from margindsl.drivers.alternation import best_labels
 from margindsl.drivers.guard import unanswered
-from margindsl.drivers.rounding import polish, round_directions, round_vectors
+from margindsl.drivers.rounding import polish, round_vectors
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import answer_first, distinct, first_start, in_hand
 from margindsl.errors import DeclarationError, TimeLimitError, UnansweredError
@@ -96,8 +96,6 @@ def round_labels(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
     if not found.is_open:
         return found
     candidates = list(found.candidates) + list(run.starts)
-    if found.factor is not None:
-        candidates += round_directions(run, found.factor)
     for vectors, count in found.vectors:
         candidates += round_vectors(run, vectors, count)
     if not candidates:
@@ -107,7 +105,7 @@ def round_labels(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:
         candidates = [run.program.labels.any_member()]
     compact = np.min_scalar_type(-run.program.clusters)
     members = distinct([run.program.labels.nearest(candidate).astype(compact) for candidate in candidates])
-    return replace(found, candidates=tuple(members), factor=None, vectors=())
+    return replace(found, candidates=tuple(members), vectors=())
 
 
 def polish_labels(run: Run, relaxation: Relaxation, found: Outcome) -> Outcome:

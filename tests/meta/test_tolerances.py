@@ -31,9 +31,6 @@ ALLOWED = {
     "the ones of I + Φᵀ H Φ": [
         ("margindsl/drivers/moves.py", "max(1.0, ROUNDING * float(np.trace(hessian)))"),
         ("solvers/margindsl_solvers/engines/lift/arrays.py", "np.diag(root) ** 2 > 1e-10")],
-    "factors that shrink a dual point, never stretch it": [
-        ("margindsl/program/lift_certificate.py",
-         "max(1.0, 2.0 * float(edge @ _inverse(form, point)[0](edge)) / held)")],
     "shares of a gap, cut into whole numbers of parts": [
         ("solvers/margindsl_solvers/engines/lift/interior.py", "shares.clip(1.0, FINER ** 3) ** (1 / 3) - 1e-09")],
     "what a fit takes, in passes": [

@@ -24,6 +24,18 @@ RELAXATIONS: dict[str, Any] = {  # not polished: bounds hold whatever labels are
     "weight-lifting": md.WeightLifting(polish="none"), "gmmc": md.GMMC(polish="none")}
 
 
+def test_a_modulus_point_by_point_is_two_bounds_a_point():
+    y, f = md.Labels(N), md.Hyperplane(X, centre=False)
+    objective = md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(md.squared_hinge(y * f)))
+    found = [md.Problem(objective, [abs(md.sum(y)) <= 3, *rules]).solve("exact", random_state=0) for rules in (
+        [2 * abs(f[1:]) / 4 <= SLANT[1:], abs(f - 0.1)[[0, 2]][1] <= 0.2],
+        [f[1:] <= 2 * SLANT[1:], f[1:] >= -2 * SLANT[1:], f[2] <= 0.3, f[2] >= -0.1])]
+    assert found[0].value == pytest.approx(found[1].value, rel=1e-6)
+    assert np.all(abs(found[0].decision[1:]) <= 2 * SLANT[1:] + 1e-6) and abs(found[0].decision[2] - 0.1) <= 0.2 + 1e-6
+    free = md.Problem(objective, [abs(md.sum(y)) <= 3]).solve("exact", random_state=0)
+    assert free.value < 0.99 * found[0].value, "the bounds bind"
+
+
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_bounds_of_two_clusters(bounds: str) -> None:
     y, f = md.Labels(N), md.Hyperplane(X, bias="bias" in bounds, centre=False)

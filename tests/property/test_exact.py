@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import margindsl as md
-from margindsl.errors import TrivialityWarning
+from margindsl.errors import DeclarationError, TrivialityWarning
 
 TOL = 1e-5
 
@@ -52,6 +52,24 @@ def solve(problem, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TrivialityWarning)
         return problem.solve(md.Exact(**options), random_state=0)
+
+
+def test_an_enumeration_that_a_limit_stops_proves_what_it_has_seen():
+    stopped = 0
+    for seed in range(5):
+        whole, problem = solve(random_problem(seed), method="enumeration", starts=0), random_problem(seed)
+        cut = problem.solve(md.Exact(method="enumeration", starts=0), random_state=0, max_iter=1)
+        assert cut.bound <= whole.value * (1 + 1e-7) + 1e-12 and cut.verify()
+        assert cut.status == "iteration_limit" or cut.value == pytest.approx(whole.value, rel=1e-5)
+        stopped += cut.status == "iteration_limit"
+    assert stopped
+
+
+@pytest.mark.parametrize("method", [md.Exact, md.Supervised, md.Safe])
+def test_a_polish_that_nothing_would_follow_is_refused(method):
+    assert method(polish=False) == method(polish="none") == method()
+    with pytest.raises(DeclarationError, match=rf"{method.__name__}\(polish=True\): expected 'none' alone"):
+        method(polish=True)
 
 
 def test_branching_finds_the_optimum_of_enumeration():

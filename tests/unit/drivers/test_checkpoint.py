@@ -57,6 +57,8 @@ def test_a_resumed_tree_solves_only_the_nodes_that_are_left(tmp_path, monkeypatc
     assert nodes(whole) > 10, "the problem is too easy to be stopped half-way"
     cut = problem.solve(relaxation, random_state=0, checkpoint=path, max_iter=nodes(whole) // 2)
     assert cut.status == "iteration_limit" and cut.bound <= whole.value
+    further = problem.solve(relaxation, random_state=0, checkpoint=path, max_iter=2)  # more of them
+    assert further.status == "iteration_limit" and nodes(further) > nodes(cut)
     seen = []
     resumed = problem.solve(relaxation, random_state=0, checkpoint=path, callback=seen.append)
     assert resumed.status == "optimal" and resumed.value == pytest.approx(whole.value, rel=1e-3)

@@ -244,6 +244,7 @@ def test_sentences_of_the_language(sentence):
     (lambda: md.sizes(y, at_least=4), "cannot fill clusters of 8 to 12 points"),
     (lambda: md.sizes(y, at_least=3, at_most=2), "expected 0 <= at_least <= at_most"),
     (lambda: md.sizes(y, at_most=[[1], [1, 2]]), "a ragged list entered md.sizes(at_most=)"),
+    (lambda: md.sizes(y, at_least=0.3), "expected numbers of points; a share of all is share * 6"),
     (lambda: md.sizes(y, at_least=2.5, at_most=2.7), "no whole number lies between"),
     (lambda: md.sizes(y, at_most=md.Parameter(3.0, name="p")), "md.sizes(at_most=p): sizes are plain numbers"),
     (lambda: md.sizes(y, at_most=[3, md.Parameter(3.0, name="p")]), "sizes are plain numbers"),

@@ -91,5 +91,5 @@ def test_refusals():
         md.recipes.s4vm(X, np.ones(len(X)), balance=-1)
     with pytest.raises(DeclarationError, match=r"Safe\(caution=0\): expected a positive finite number"):
         Safe(caution=0)
-    with pytest.raises(DeclarationError, match=r"Safe\(polish='search'\): labels chosen for their worst case"):
+    with pytest.raises(DeclarationError, match=r"Safe\(polish='search'\): expected 'none' alone"):
         Safe(polish="search")

@@ -50,6 +50,14 @@ def test_names_mean_nothing(names):
     assert values == pytest.approx([problem.at_labels(2 * sides - 1).solve("supervised").value] * 2, rel=1e-9)
 
 
+def test_an_earlier_solution_is_assessed_at_its_labels():
+    problem = declared(make=balanced)
+    earlier = problem.solve("alternating", random_state=0)
+    found = md.certify(problem.with_constraints([problem.labels[0] == 1], problem.labels[1] == -1), earlier)
+    assert np.array_equal(found.labels, earlier.labels) or np.array_equal(found.labels, -earlier.labels)
+    assert found.value == pytest.approx(earlier.value, rel=1e-6)
+
+
 def test_names_are_those_that_break_the_fewest_constraints():
     problem = declared(make=lambda y, f: [y[0] == 1, y[3] == -1])
     found = md.certify(problem, np.arange(10) % 2, "alternating")
