@@ -11,6 +11,7 @@ import numpy as np
 
 from margindsl.calculus import PLQ, ConvexFunction, Logistic
 from margindsl.calculus import huber as huber_function
+from margindsl.calculus.protocol import refuse_unproven
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.features.kernels import Linear
 from margindsl.language.entries import is_number
@@ -135,7 +136,7 @@ def plq(pieces: Any, x: Any = None) -> Any:
     Raises
     ------
     CalculusError
-        If the pieces are not continuous or not convex.
+        If the pieces are not continuous or not convex; if a function is not, or has slopes or a conjugate of another.
     DeclarationError
         If they are not in order.
 
@@ -144,6 +145,8 @@ def plq(pieces: Any, x: Any = None) -> Any:
     >>> hinge = plq([(1.0, (0.0, -1.0, 1.0)), (float("inf"), (0.0, 0.0, 0.0))])
     """
     function = pieces if isinstance(pieces, ConvexFunction) else _plq_from_pieces(pieces)
+    if isinstance(pieces, ConvexFunction):
+        refuse_unproven(pieces)
     shown = repr(function)
     if isinstance(function, PLQ) and not np.any(np.isfinite(function.domain)):
         shown = "[" + ", ".join(f"({number_text(end)}, ({number_text(q)}, {number_text(s)}, {number_text(c)}))"

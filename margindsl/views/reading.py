@@ -38,7 +38,7 @@ NEXT = {
                        "solver (md.solvers() lists them) or a larger max_iter may reach the tolerance.",
     Status.ITERATION_LIMIT: "Labels, value and bound hold as they are. Raise max_iter, or leave it out.",
     Status.TIME_LIMIT: "Labels, value and bound hold as they are. Raise time_limit, or go on from here: "
-                       "solve(warm_start=solution).",
+                       "solve(warm_start=solution); with checkpoint=path a solve goes on where it was.",
     Status.INTERRUPTED: "Labels, value and bound hold as they are. Go on from here: solve(warm_start=solution); with "
                         "checkpoint=path a solve goes on where it was."}
 
@@ -60,5 +60,6 @@ def meaning(solution: Any) -> str:
 
 
 def advice(solution: Any) -> str:
-    """Return what to do next: first what the status asks for, then what the gap does."""
-    return " ".join(filter(None, [NEXT.get(solution.state, ""), reading_of(solution).do]))
+    """Return what to do next: first what the status asks for, then what the gap does, but for what was done."""
+    of_status, of_gap = NEXT.get(solution.state, ""), reading_of(solution).do
+    return of_status if of_status and repr(solution.relaxation) in of_gap else f"{of_status} {of_gap}".strip()

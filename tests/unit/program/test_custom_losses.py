@@ -120,6 +120,52 @@ class Turning(Falling):
     falls = False
 
 
+class Wave(Falling):
+    """cos t + 1, not convex."""
+
+    def __call__(self, x):
+        return np.cos(np.asarray(x, dtype=float)) + 1
+
+    def derivative(self, x):
+        return -np.sin(np.asarray(x, dtype=float))
+
+
+class Liar(Turning):
+    """One that rises and says that it does not."""
+
+    is_nonincreasing = True
+
+
+class Backwards(Falling):
+    """One with the slopes of another."""
+
+    def derivative(self, x):
+        return -super().derivative(x)
+
+
+class Lower(Falling):
+    """One with a conjugate that is too low, which would prove too much."""
+
+    def conjugate(self):
+        return md.ConvexFunction.conjugate(self) + -0.1
+
+
+class Flat(Falling):
+    """One that forgets how many numbers it was given."""
+
+    def derivative(self, x):
+        return -1.0
+
+
+@pytest.mark.parametrize("loss,words", [
+    (Wave, "is not convex"), (Backwards, "its derivative is not its own"), (Lower, "its conjugate is not its own"),
+    (Liar, "says that it never rises"), (Flat, "arrays of other shapes")])
+def test_losses_of_ones_own_that_would_prove_what_is_false_are_refused(loss, words):
+    y, f = md.Labels(3), md.Hyperplane(np.eye(3))
+    with pytest.raises(CalculusError, match=words):
+        md.plq(loss(), y * f)
+
+
 @pytest.mark.parametrize("loss,k,relaxations", [
     (Falling(), 2, (md.SDP, md.Minimax)), (Known(), 3, (md.SDP, md.WeightLifting)),
     (Turning(), 2, (md.Minimax, md.WeightLifting))])

@@ -146,6 +146,14 @@ def test_a_gap_is_never_read_as_more_than_was_proved(solution):
     assert reading.advice(local) in " ".join(local.summary().split()) and "'exact'" in reading.advice(local)
 
 
+def test_nobody_is_told_to_try_what_was_stopped():
+    y, f = md.Labels(40), md.Hyperplane(np.random.default_rng(3).normal(size=(40, 4)))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 2])
+    stopped = problem.solve(md.Exact(starts=1), random_state=0, max_iter=1)
+    assert stopped.status == "iteration_limit" and 0.01 < stopped.gap, "the problem is too easy to be stopped"
+    assert "Raise max_iter" in reading.advice(stopped) and "'exact'" not in reading.advice(stopped)
+
+
 def test_a_value_of_zero_is_read_without_a_number():
     y, f = md.Labels(4), md.Hyperplane(np.arange(4.0)[:, None])
     found = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.pos(y * f - 1)))).solve("alternating", random_state=0)
