@@ -365,12 +365,11 @@ def checked_step(step: ArrayLike) -> FloatArray:
 
 
 def refuse_unproven(loss: ConvexFunction) -> None:
-    """Refuse a function that is not convex, or whose slopes or conjugate are of another, as some points show."""
-    low, high = loss.domain
+    """Refuse a function that is infinite somewhere, not convex, or whose slopes or conjugate are of another."""
+    if tuple(loss.domain) != (-np.inf, np.inf):
+        raise CalculusError(f"{loss!r} is infinite outside {loss.domain}; expected a loss that is finite everywhere, "
+                            "such as one that rises steeply there")
     x = np.sinh(np.linspace(-5.0, 5.0, 80))  # dense near zero, to ±74
-    if np.isfinite(low) or np.isfinite(high):
-        x = low + x[x > 0] if np.isinf(high) else high + x[x < 0] if np.isinf(low) else low + (high - low) * (
-            0.5 + 0.499 * x / x[-1])
     with np.errstate(all="ignore"):
         value, u = np.asarray(loss(x), dtype=float), np.asarray(loss.derivative(x), dtype=float)
         if not value.shape == u.shape == x.shape:
@@ -381,7 +380,7 @@ def refuse_unproven(loss: ConvexFunction) -> None:
             room = 1e-6 * (np.abs(products) + np.abs(value) + np.abs(given) + 1e-3 * usual)
             if not np.all(value >= products - given - room):  # Fenchel-Young
                 raise CalculusError(f"{loss!r} is not convex, or its {words} is not its own: expected "
-                                    "rho(x) + rho*(u) >= u x wherever rho is finite")
+                                    "rho(x) + rho*(u) >= u x")
     if loss.is_nonincreasing and np.any(u > 0):
         raise CalculusError(f"{loss!r} says that it never rises, and has a slope of {u.max():g}")
 

@@ -136,7 +136,8 @@ def plq(pieces: Any, x: Any = None) -> Any:
     Raises
     ------
     CalculusError
-        If the pieces are not continuous or not convex; if a function is not, or has slopes or a conjugate of another.
+        If the pieces are not continuous or not convex; if a function is not, is infinite somewhere, or has slopes or a
+        conjugate of another.
     DeclarationError
         If they are not in order.
 
@@ -145,10 +146,9 @@ def plq(pieces: Any, x: Any = None) -> Any:
     >>> hinge = plq([(1.0, (0.0, -1.0, 1.0)), (float("inf"), (0.0, 0.0, 0.0))])
     """
     function = pieces if isinstance(pieces, ConvexFunction) else _plq_from_pieces(pieces)
-    if isinstance(pieces, ConvexFunction):
-        refuse_unproven(pieces)
+    refuse_unproven(function)
     shown = repr(function)
-    if isinstance(function, PLQ) and not np.any(np.isfinite(function.domain)):
+    if isinstance(function, PLQ):
         shown = "[" + ", ".join(f"({number_text(end)}, ({number_text(q)}, {number_text(s)}, {number_text(c)}))"
                                 for _, end, q, s, c in function.pieces) + "]"
 
