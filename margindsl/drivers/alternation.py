@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from margindsl.drivers.run import Run
-from margindsl.errors import DeclarationError
 from margindsl.features.stacked import Stacked
 from margindsl.program.passes import Answer
 from margindsl.typing import FloatArray, IntArray
@@ -88,8 +87,6 @@ def weight_factors(steps: int, start: float) -> FloatArray:
     >>> weight_factors(2, 0.01).round(6).tolist()
     [0.01, 0.1, 1.0]
     """
-    if not 0 < start <= 1:
-        raise DeclarationError(f"the first factor of a continuation is {start}; expected a number in (0, 1]")
     return np.append(start ** (1.0 - np.arange(steps) / max(steps, 1)), 1.0)
 
 

@@ -434,8 +434,8 @@ def outer_duals(nodes: JointNodes) -> FloatArray:
     of, own, seen = form.losses, np.flatnonzero(form.decided), form.decided[form.losses.points] != 0
     given = labels.component[source.known[0]] if source is not None and source.labels.n == form.n else labels.component
     r = min(len(own), int(form.features.rank)) * bool(np.all(np.isin(np.flatnonzero(~labels.free), given)))
-    bounded = nodes.program.is_held and np.isfinite(value) and np.all(np.isinf([term.loss.domain for term in of.terms]))
-    if not bounded or not r or not form.features.row_norms().any() or form.n * max(len(own), r) * r**2 > LARGEST_REACH:
+    bounded = nodes.program.is_held and np.isfinite(value) and r and form.features.row_norms().any()
+    if not bounded or form.n * max(len(own), r) * r**2 > LARGEST_REACH:
         return np.zeros((0, of.rows))
     phi = np.asarray(form.features.toarray())
     basis = np.eye(r) if r == form.features.rank else np.linalg.qr(phi[own].T)[0]

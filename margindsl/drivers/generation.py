@@ -228,8 +228,6 @@ def improved_starts(run: Run, initial: list[IntArray]) -> list[IntArray]:
     Where a single labelling closes the relaxation (small weights) it is often among them, and the first master
     ends the generation.
 
-    Shapes: `initial` (n,).
-
     `run` remembers the best of their fits.
     """
     improved = []

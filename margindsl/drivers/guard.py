@@ -114,7 +114,10 @@ class Guarded(Session):
             raw = replace(raw, message=f"{name_of(self.solver)} ended as inaccurate")
         own = getattr(self.solver, "tol", None)  # a solver's own tolerance is what it claims to have reached
         tol = max(budget.tol, own) if isinstance(own, float) else budget.tol
-        return judged(form, raw, tol, name_of(self.solver)) if is_judged else raw
+        if not (is_judged and raw.status in SOLVED and raw.variables):
+            return raw
+        lower, upper = form.bracket(raw.variables)
+        return doubted(form, raw, lower, upper, tol, name_of(self.solver))
 
 
 @dataclass
@@ -193,34 +196,16 @@ def read_raw(form: Form, answer: Any) -> RawSolution:
                        tuple(answer.trace))
 
 
-def judged(form: Form, raw: RawSolution, tol: float, name: str) -> RawSolution:
-    """Return an answer whose claim is inaccurate where the form's own values contradict it."""
-    if raw.status not in SOLVED or not raw.variables:
-        return raw
-    return doubted(form, raw, *form.bracket(raw.variables), tol, name)
-
-
 def doubted(form: Form, raw: RawSolution, lower: float, upper: float, tol: float, name: str) -> RawSolution:
-    """Return an answer whose claim is inaccurate where a dual and a primal value contradict it."""
-    def typical() -> float:
-        size = np.abs(form.losses.row_losses(form.losses.arguments(np.zeros(form.n))))  # of the losses at w = 0
-        return float(np.sum(size[np.isfinite(size)]))
-
-    sentence = contradiction(lower, upper, tol, typical) if raw.status in SOLVED else ""
-    if not sentence:
+    """Return an answer whose claim is inaccurate where a dual and a primal value, else infinite, contradict it."""
+    if raw.status not in SOLVED or np.isposinf(upper) or np.isneginf(lower):
         return raw
-    message = f"{name} ended as {raw.status.word}, but {sentence}{'; ' + raw.message if raw.message else ''}"
-    return replace(raw, status=Status.INACCURATE, message=message)
-
-
-def contradiction(lower: float, upper: float, tol: float, typical: Callable[[], float] = lambda: 0.0) -> str:
-    """Return why a dual and a primal value cannot be those of an optimum at a relative gap, empty where they can.
-
-    Values that are not known are infinite. `typical` tells the usual size of one, for optima near zero, in doubt alone.
-    """
     allowed = max(DOUBT * tol, LEAST_DOUBT)
-    if np.isposinf(upper) or np.isneginf(lower):
-        return ""
-    if upper - lower <= allowed * max(abs(lower), abs(upper)) or upper - lower <= allowed * typical():
-        return ""
-    return f"its values are {upper:.6g} and, dual, {lower:.6g}"
+    if upper - lower <= allowed * max(abs(lower), abs(upper)):
+        return raw
+    size = np.abs(form.losses.row_losses(form.losses.arguments(np.zeros(form.n))))  # at w = 0, for optima near zero
+    if upper - lower <= allowed * float(np.sum(size[np.isfinite(size)])):
+        return raw
+    message = (f"{name} ended as {raw.status.word}, but its values are {upper:.6g} and, dual, {lower:.6g}"
+               f"{'; ' + raw.message if raw.message else ''}")
+    return replace(raw, status=Status.INACCURATE, message=message)

@@ -97,8 +97,6 @@ def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
     Of two clusters: for every candidate y the direction H⁻¹Φᵀ(y∘ũ₀), with ũ₀ and H the duals and the Hessian at zero,
     is scaled by the best of a few lengths; the objective there ranks the candidates. All candidates share one factor.
     Of many points a sample ranks them.
-
-    Shapes: `candidates` (n,).
     """
     program = run.program
     of_margins = program.clusters == 2 and not program.losses.is_turned  # whether losses are of margins y f

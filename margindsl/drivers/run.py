@@ -180,7 +180,7 @@ class Run:
             return Guarded(solver)
         key = (solver, structure)
         # A native session may carry state from solve to solve; only compiled problems that recur outlive a run.
-        kept = self._own if solver.native or not form.recurs else self._compiled
+        kept = self._own if solver.native else self._compiled
         if key not in kept:
             kept[key] = Guarded(solver)
         return kept[key]

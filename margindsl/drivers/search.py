@@ -77,7 +77,7 @@ def _escapes(run: Run, fits: list[Answer], keep: int) -> Iterator[IntArray]:
     yield from distinct([fit.labels for fit in fits])[:SEARCHED]
     if run.program.clusters > 2:
         yield from regroupings(run, fits[0], keep)
-    if run.program.kind.is_linear and np.all(np.isinf([term.loss.domain for term in run.program.losses.terms])):
+    if run.program.kind.is_linear:
         yield from hop(run, fits[0], keep)
 
 

@@ -67,10 +67,6 @@ class BlockFeatures(FeatureOperator):
         return cls(points, LinearMap(d, mean), label + (", centred" if centre else ""))
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.source.dtype
-
-    @property
     def offset(self) -> FloatArray | None:
         return self.point_map.offset
 

@@ -92,8 +92,6 @@ def pivoted_cholesky_dense(K: FloatArray, rank: int, tol: float) -> CholeskyFact
     LAPACK's blocked routine finds all columns, then those past the tolerance are dropped: at full rank some
     twenty times faster than column by column.
 
-    Shapes: `K` (n, n).
-
     Examples
     --------
     >>> pivoted_cholesky_dense(np.ones((3, 3)), rank=3, tol=0.0).factor.ravel().tolist()

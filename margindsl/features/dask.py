@@ -60,18 +60,11 @@ class DaskFeatures(FeatureOperator):
 
     @classmethod
     def from_points(cls, X: Any, centre: bool = True) -> DaskFeatures:
-        """Build linear features from a Dask array that was checked, subtracting the column means if asked.
-
-        Shapes: `X` (n, d).
-        """
+        """Build linear features from a Dask array that was checked, subtracting the column means if asked."""
         n, d = X.shape
         mean = np.asarray(X.sum(axis=0, dtype=np.float64).compute()) / n if centre else None
         label = f"linear, {d} columns, in {len(X.chunks[0])} Dask chunks ({X.dtype})"
         return cls(X, LinearMap(d, mean), d, label + (", centred" if centre else ""))
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.source.dtype)
 
     @property
     def offset(self) -> FloatArray | None:

@@ -138,10 +138,6 @@ class AffineFeatures(DerivedFeatures):
         return self.matrix_map is None and self.shift is None and self.constant is None
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.base.dtype if self._is_scaling else super().dtype
-
-    @property
     def offset(self) -> FloatArray | None:
         if self.matrix_map is not None or self.constant is not None:
             return None
@@ -423,10 +419,7 @@ def _after_codes(function: Callable[..., Any], codes: FloatArray, phi: FloatArra
 
 
 def weighted_gram(features: FeatureOperator, index: IntArray, weights: FloatArray | None) -> FloatArray:
-    """Return Σ over the points of an index of weight · φφ^T, block by block.
-
-    Shapes: `index` (m,), `weights` (m,).
-    """
+    """Return Σ over the points of an index of weight · φφ^T, block by block."""
     r = features.rank
     if len(index) == features.n or features.skips_zeros:
         ones = np.ones(len(index)) if weights is None else weights

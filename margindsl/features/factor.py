@@ -32,8 +32,6 @@ CANCELLED = 1e8  # times the rounding of kernel values: what is left of fewer ha
 def factor_kernel(X: Points, kernel: Kernel, centre: bool, rng: np.random.Generator) -> FeatureOperator:
     """Factor a kernel on points: K ~ Phi Phi^T, centred to H K H if asked.
 
-    Shapes: `X` (n, d).
-
     Parameters
     ----------
     kernel : Kernel
@@ -116,10 +114,7 @@ def factor_precomputed(kernel: Precomputed, centre: bool) -> FactorFeatures:
 
 
 def check_kernel_matrix(K: Any) -> FloatArray:
-    """Check that a matrix is square, finite and symmetric, and average rounding asymmetry away.
-
-    Shapes: `K` (n, n).
-    """
+    """Check that a matrix is square, finite and symmetric, and average rounding asymmetry away."""
     checked = check_points(K, name="the kernel matrix")
     matrix = np.asarray(checked if isinstance(checked, np.ndarray) else checked.toarray(), dtype=np.float64)
     if matrix.shape[0] != matrix.shape[1]:
@@ -139,8 +134,6 @@ def check_kernel_matrix(K: Any) -> FloatArray:
 
 def lowest_eigenvalue(K: FloatArray) -> float:
     """Return the lowest eigenvalue of K if it is negative beyond rounding, else 0.
-
-    Shapes: `K` (n, n).
 
     Examples
     --------

@@ -392,10 +392,7 @@ class Kernels(Kernel):
 
 
 def as_kernel(spec: Any) -> Kernel:
-    """Turn what users write into a kernel.
-
-    Shapes: `spec` (X, Z).
-    """
+    """Turn what users write into a kernel."""
     if isinstance(spec, Kernel):
         return spec
     if isinstance(spec, (list, tuple)):

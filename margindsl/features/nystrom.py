@@ -38,8 +38,6 @@ def nystrom(kernel: Kernel, X: Points, rank: int, rng: np.random.Generator) -> N
     With equal generators the landmarks of a smaller rank are among those of a larger one, so the trace error
     never grows with the rank. O(n m (d + m)) time, O(n m) memory.
 
-    Shapes: `X` (n, d).
-
     Parameters
     ----------
     rank : int
@@ -61,10 +59,7 @@ def nystrom(kernel: Kernel, X: Points, rank: int, rng: np.random.Generator) -> N
 
 
 def inverse_root(W: FloatArray) -> FloatArray:
-    """Return U Lambda^{-1/2} of the kernel matrix U Lambda U^T of landmarks, without its null space.
-
-    Shapes: `W` (m, m).
-    """
+    """Return U Lambda^{-1/2} of the kernel matrix U Lambda U^T of landmarks, without its null space."""
     check(EIGEN_WORK * len(W) ** 3)
     values, vectors = eigh((W + W.T) / 2)
     if values[-1] <= 0 or values[0] < -1e-8 * values[-1]:

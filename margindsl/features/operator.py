@@ -64,11 +64,6 @@ class FeatureOperator(ABC):
         return self.n, self.rank
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """Return the storage type of Phi; products are accumulated in float64."""
-        return np.dtype(np.float64)
-
-    @property
     def matrix(self) -> FloatArray:
         """Return Phi (n, r) as stored in memory; a DeclarationError unless `is_dense`."""
         raise DeclarationError(

@@ -36,7 +36,7 @@ def check_points(X: Any, n_min: int = 2, name: str = "X") -> Points:
     Parameters
     ----------
     X : array-like (n, d), DataFrame, scipy sparse matrix, memory map or Dask array
-        Real, finite entries, the largest absolute value between 1e-70 and 1e70, or all zero.
+        Real, finite entries; of "X" the largest absolute value between 1e-10 and 1e10, or all zero.
     n_min : int
         Least number of rows.
     name : str
@@ -106,8 +106,6 @@ def is_lazy(X: Any) -> bool:
 def map_chunks(function: Callable[[Any], Any], X: Any, columns: tuple[int, ...], dtype: Any) -> Any:
     """Return what a function makes of every chunk of rows of a Dask array, as a Dask array: nothing is computed yet.
 
-    Shapes: `X` (m,).
-
     Parameters
     ----------
     function : callable
@@ -143,8 +141,6 @@ def release(points: Any) -> None:
 
 def check_new_points(X: Any, d: int) -> Points:
     """Check new points against the number of columns the features were built on.
-
-    Shapes: `X` (m, d).
 
     Parameters
     ----------

@@ -43,10 +43,7 @@ class SparseFeatures(FeatureOperator):
 
     @classmethod
     def from_points(cls, X: Any, centre: bool = True) -> SparseFeatures:
-        """Build from a sparse matrix, subtracting the column means if asked.
-
-        Shapes: `X` (n, d).
-        """
+        """Build from a sparse matrix, subtracting the column means if asked."""
         points = check_points(X)
         n, d = points.shape
         label = f"linear, {d} columns, sparse ({100 * points.nnz / (n * d):.2g} % non-zero)"

@@ -23,8 +23,6 @@ def stream_kernel(X: Points, kernel: Kernel, rank: int, centre: bool, rng: np.ra
     A pass costs O(n m (d + m)) and holds one block of rows; two passes here find the mean feature and the
     trace error.
 
-    Shapes: `X` (n, d).
-
     Parameters
     ----------
     kernel : Kernel
@@ -39,16 +37,16 @@ def stream_kernel(X: Points, kernel: Kernel, rank: int, centre: bool, rng: np.ra
     n = X.shape[0]
     landmarks = load(X[rng.permutation(n)[: min(rank, n)]])
     whitening = Whitening(inverse_root(kernel.matrix(landmarks, landmarks)), triangular=False)
-    plain = _operator(X, LandmarkMap(kernel, landmarks, whitening), kernel, np.zeros(n), "")
+    plain = _operator(X, LandmarkMap(kernel, landmarks, whitening), np.zeros(n), "")
     residual = np.maximum(kernel_diagonal(X, kernel) - plain.row_norms(), 0.0)
     mean = plain.adjoint(np.ones(n)) / n if centre else None
     point_map = LandmarkMap(kernel, landmarks, whitening if mean is None else whitening.centred(mean))
     label = (f"{kernel.describe()}, Nystroem in row blocks, rank {plain.rank}, trace error {residual.sum():.1e}"
              f"{', centred' if centre else ''}")
-    return _operator(X, point_map, kernel, residual, label)
+    return _operator(X, point_map, residual, label)
 
 
-def _operator(X: Points, point_map: LandmarkMap, kernel: Kernel, residual: FloatArray, label: str) -> FeatureOperator:
+def _operator(X: Points, point_map: LandmarkMap, residual: FloatArray, label: str) -> FeatureOperator:
     landmarks, rank = point_map.landmarks.shape[0], point_map.whitening.root.shape[1]
     return _mapped(X, point_map, rank, max(landmarks, rank, X.shape[1]), residual, label)
 

@@ -86,8 +86,6 @@ def find_width(width: Width, X: Points, rng: np.random.Generator) -> float:
 
     Distances are taken between all points, or between a sample of 1000 when there are more.
 
-    Shapes: `X` (n, d).
-
     Parameters
     ----------
     rng : numpy Generator

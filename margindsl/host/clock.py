@@ -68,7 +68,7 @@ class Progress:
     def gap(self) -> float:
         """Return the gap between the best labels and the bound relative to their value; inf where either is missing."""
         gap = self.best - self.proved
-        return gap / abs(self.best) if math.isfinite(gap) and self.best else math.inf
+        return 0.0 if gap == 0 else gap / abs(self.best) if math.isfinite(gap) and self.best else math.inf
 
 
 @dataclass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -99,25 +98,6 @@ class LinearBound:
         """Return elementwise whether sums lie within the limits, up to the tolerance."""
         slack = self.tolerance
         return (sums >= self.lower - slack) & (sums <= self.upper + slack)
-
-
-class LiftedBound(NamedTuple):
-    """State (omega @ z)^2 <= radius^2, a bound in the form semidefinite relaxations take.
-
-    Parameters
-    ----------
-    omega : ndarray of float, shape (N,) or (N + 1,)
-        Weights; the last of N + 1 belongs to an extra reference variable with z = +1.
-    radius : float
-        Half the width of the bound.
-    reference : int or None
-        The pinned component that carries the middle of an asymmetric bound; None when the bound is
-        symmetric, or when nothing is pinned and the extra variable carries it.
-    """
-
-    omega: FloatArray
-    radius: float
-    reference: int | None
 
 
 def common_unit(weights: FloatArray, name: str = "the weights") -> float | None:

@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_array
 
-from margindsl.errors import DeclarationError
 from margindsl.host.frozen import freeze_fields
 from margindsl.labelset.bound import LinearBound
 from margindsl.labelset.names import Names
@@ -61,24 +60,9 @@ class Components:
         return np.where(z < 0, 0, 2 * z - 1)
 
     def contract(self, y: ArrayLike) -> IntArray:
-        """Return the component values z with y = A z, shape (N,)."""
-        given = np.asarray(y)
-        if given.shape != (self.n,):
-            raise DeclarationError(f"labels y have shape {given.shape}; expected ({self.n},), one per point.")
-        if given.dtype.kind not in "iuf":
-            raise DeclarationError(f"labels y have type {given.dtype}; expected numbers.")
-        odd = np.flatnonzero(~np.isin(given, np.arange(self.clusters)))
-        if odd.size:
-            raise DeclarationError(f"labels y hold {given[odd[0]]} at point {odd[0]}; expected a whole number from 0 "
-                                   f"to {self.clusters - 1}.")
-        labels = given.astype(np.intp)
-        z = self.turned(labels[self.first], self.sign[self.first])
-        wrong = np.flatnonzero(self.at_points(z) != labels)
-        if wrong.size:
-            raise DeclarationError(
-                f"{link_sentence(self, labels, int(wrong[0]))}; only labellings that satisfy the links "
-                "have component values.")
-        return z
+        """Return the component values z (N,) with y = A z, of labels that satisfy the links."""
+        labels = np.asarray(y, dtype=np.intp)
+        return self.turned(labels[self.first], self.sign[self.first])
 
     def by_components(self, costs: FloatArray) -> FloatArray:
         """Return the costs (N, k) of components by their values, of points by their labels (n, k)."""

@@ -14,14 +14,13 @@ from scipy.sparse import csr_array
 
 from margindsl.errors import DeclarationError, SizeError, SolverError
 from margindsl.host.clock import check
-from margindsl.labelset.bound import LiftedBound
 from margindsl.labelset.codes import simplex_codes
 from margindsl.labelset.components import Constraints, link_sentence
 from margindsl.labelset.existence import draw_linked, greedy_member
 from margindsl.labelset.forcing import Path, implied, tighten_sizes
 from margindsl.labelset.names import by_first_point
 from margindsl.labelset.oracle import maximise
-from margindsl.typing import ArrayLike, BoolArray, IntArray
+from margindsl.typing import ArrayLike, BoolArray, FloatArray, IntArray
 
 _ENUMERABLE = 1 << 22
 _BLOCK = 4096
@@ -222,7 +221,7 @@ class LabelSet(Constraints):
                        theirs: IntArray) -> BoolArray:
         """Return which pairs of components, each moved elsewhere, leave y in B.
 
-        `y` (n,): labelling that satisfies the links within components; `first`, `place` (m,): one component of each
+        `y` (n,): labelling that satisfies the links within components; `first`, `position` (m,): one component of each
         pair, or the same of all, and where to; `others`, `theirs` (m,): the other one, and where to; none stays where
         it is.
         """
@@ -338,25 +337,20 @@ class LabelSet(Constraints):
             bounds=tuple(replace(bound, omega=np.bincount(target, weights=bound.omega * turn, minlength=count))
                          for bound in self.bounds))
 
-    def lifted_bounds(self) -> list[LiftedBound]:
-        """Return every bound lower <= omega.z <= upper as (omega_lift.z)^2 <= radius^2.
+    def lifted_bounds(self) -> list[tuple[FloatArray, float]]:
+        """Return every bound lower ≤ ω·z ≤ upper as (ω', radius), |ω'·z| ≤ radius.
 
-        The middle of an asymmetric bound is carried by the first pinned component (take `merged` sets, so
-        that there is one only); when nothing is pinned, by an extra reference variable: every ``omega`` then
-        has N + 1 entries, the last one minus the middle, and ``reference`` is None.
+        The middle of an asymmetric bound is carried by the pinned component of a `merged` set; where nothing is pinned,
+        by a further reference variable of sign +1: every ω' has N + 1 entries then.
         """
-        pins, signs = np.flatnonzero(~self.free), self.signs(self.pinned)
+        pins = np.flatnonzero(~self.free)
         extra = not pins.size and not all(bound.is_symmetric for bound in self.bounds)
         lifted = []
         for bound in self.bounds:
-            middle = 0.0 if bound.is_symmetric else (bound.lower + bound.upper) / 2
             omega = np.append(bound.omega, 0.0) if extra else bound.omega.copy()
-            reference = int(pins[0]) if pins.size and middle else None
-            if reference is not None:
-                omega[reference] -= middle * signs[reference]
-            elif middle:
-                omega[-1] = -middle
-            lifted.append(LiftedBound(omega, (bound.upper - bound.lower) / 2, reference))
+            if not bound.is_symmetric:
+                omega[int(pins[0]) if pins.size else -1] -= (bound.lower + bound.upper) / 2
+            lifted.append((omega, (bound.upper - bound.lower) / 2))
         return lifted
 
     def size_radius_squared(self) -> float:

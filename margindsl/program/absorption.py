@@ -15,35 +15,27 @@ MOST_SETTINGS = 512
 
 
 def absorbed_terms(losses: Losses) -> Losses:
-    """Return `normalise_terms` of losses of the margins alone, whose labels can be absorbed."""
-    if losses.scalars.count:
-        raise CalculusError("the labels cannot be absorbed where losses depend on shared scalars (md.Scalar, or the "
-                            "free mean in md.var and md.mean_variance)")
-    return normalise_terms(losses)
-
-
-def normalise_terms(losses: Losses) -> Losses:
-    """Return equal losses with shifts zero, moved into the functions, and slopes one where no scalar enters.
+    """Return equal losses of the margins alone with shifts zero, moved into the functions, and slopes one.
 
     Rows are grouped by their slope and shift; each group gets its own function.
     """
+    if losses.scalars.count:
+        raise CalculusError("the labels cannot be absorbed where losses depend on shared scalars (md.Scalar, or the "
+                            "free mean in md.var and md.mean_variance)")
     terms: list[LossTerm] = []
     for term in losses.terms:
-        kept = np.any(term.coupling, axis=1)  # a slope stays where ρ(aγ + bs) is no function of the margin
-        slopes = np.where(kept, 1.0, term.slopes)
-        if np.all(slopes == 1.0) and np.all(term.shifts == 0.0):
+        if np.all(term.slopes == 1.0) and np.all(term.shifts == 0.0):
             terms.append(term)
             continue
-        settings, group = np.unique(np.column_stack([slopes, term.shifts]), axis=0, return_inverse=True)
+        settings, group = np.unique(np.column_stack([term.slopes, term.shifts]), axis=0, return_inverse=True)
         if len(settings) > MOST_SETTINGS:
             raise CalculusError(
                 f"the labels cannot be absorbed in a loss with {len(settings)} different per-point arguments "
                 f"(at most {MOST_SETTINGS})")
         for k, (slope, shift) in enumerate(settings):
-            rows = np.flatnonzero(group.ravel() == k)
-            terms.append(LossTerm(
-                term.loss.precompose(float(slope), float(shift)), term.points[rows], term.weights[rows],
-                np.where(kept, term.slopes, 1.0)[rows], np.zeros(len(rows)), term.coupling[rows]))
+            own = term.taken(np.flatnonzero(group.ravel() == k))
+            terms.append(replace(own, loss=term.loss.precompose(float(slope), float(shift)), slopes=np.ones(own.rows),
+                                 shifts=np.zeros(own.rows)))
     return Losses(losses.n, tuple(terms), losses.scalars)
 
 

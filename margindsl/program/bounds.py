@@ -138,8 +138,8 @@ def is_unbounded(losses: Losses, along: FloatArray | None = None, ends: tuple[Fl
     rows = np.hstack([along, losses.coupling])[held]
     (m, size), B = rows.shape, along.shape[1]
     limits = np.zeros((2, losses.rows))
-    for (_, part), conjugate in zip(losses.slices(), losses.conjugates):
-        limits[:, part] = np.array(conjugate.domain)[:, None]
+    for term, part in losses.slices():
+        limits[:, part] = np.array(term.conjugate.domain)[:, None]
     slopes = limits[:, held]
     if not size or (np.all((slopes[0] <= 0) & (slopes[1] >= 0)) and not np.any(losses.scalars.costs)):
         return False
@@ -183,8 +183,7 @@ def with_finite_costs(losses: Losses) -> Losses:
     for j, column in enumerate((losses.weights[:, None] * losses.coupling).T):
         for sign in (1.0, -1.0):
             charge = np.concatenate([np.zeros(0), *(
-                _charge(sign * column[part], *conjugate.domain)
-                for (_, part), conjugate in zip(losses.slices(), losses.conjugates))])
+                _charge(sign * column[part], *term.conjugate.domain) for term, part in losses.slices())])
             total = float(charge.sum())
             if np.isfinite(total) and total:
                 near = rounding(np.abs(charge).sum() + abs(costs[j]), losses.rows)

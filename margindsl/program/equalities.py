@@ -15,8 +15,8 @@ STEPS, HALVINGS = 50, 30  # of Newton's method and of its line search; a problem
 def dual_limits(losses: Losses) -> tuple[FloatArray, FloatArray]:
     """Return the (m,) limits of row duals u = −c z, z in the domains of the conjugates."""
     lower, upper = np.zeros((2, losses.rows))
-    for (term, part), conjugate in zip(losses.slices(), losses.conjugates):
-        for limit, end in ((lower, conjugate.domain[1]), (upper, conjugate.domain[0])):
+    for term, part in losses.slices():
+        for limit, end in ((lower, term.conjugate.domain[1]), (upper, term.conjugate.domain[0])):
             limit[part] = -np.multiply(term.weights, end, out=np.zeros_like(term.weights), where=term.weights > 0)
     return lower, upper
 
@@ -110,27 +110,19 @@ def _rounding(columns: FloatArray, x: FloatArray, target: FloatArray) -> FloatAr
 
 
 def project_duals(losses: Losses, u: FloatArray) -> FloatArray:
-    """Return row duals inside the domain of the conjugates and on the equalities Σ b u = q.
-
-    Shapes: `u` (m,).
-    """
+    """Return row duals inside the domain of the conjugates and on the equalities Σ b u = q."""
     scalars = losses.scalars
     return onto_equalities(u, dual_limits(losses), losses.coupling, scalars.costs, scalars.nonneg)
 
 
 def proves(losses: Losses, u: FloatArray) -> bool:
-    """Return whether duals are in the domains and pay for the scalars but for rounding.
-
-    Shapes: `u` (m,).
-    """
+    """Return whether duals are in the domains and pay for the scalars but for rounding."""
     return bool(np.isfinite(losses.conjugate_value(u)) and losses.scalar_residual(u) <= FEASIBLE)
 
 
 def moved_duals(losses: Losses, bias: FloatArray, ends: tuple[FloatArray, FloatArray], rates: FloatArray,
                 u: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return duals (u, τ) of fixed labels in their domains with Σ b u = q and, with a free bias, Σ ũ c = Hᵀτ.
-
-    Shapes: `u` (m,).
 
     Parameters
     ----------

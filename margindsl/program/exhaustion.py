@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from margindsl.labelset import LabelSet
 from margindsl.program.certificates import Certificate
 from margindsl.program.equalities import project_duals
 from margindsl.program.forms import code_rows
@@ -16,28 +15,15 @@ from margindsl.typing import FloatArray, IntArray
 CHUNK = 4096
 
 
-def enumerate_up_to_names(labels: LabelSet) -> IntArray:
-    """Return all labellings of B as an (M, n) array, one of those that differ in exchangeable names only."""
-    members = everything(labels)
-    return members[labels.oriented(members)]
-
-
-def everything(labels: LabelSet) -> IntArray:
-    """Return all labellings of B as an (M, n) array."""
-    return np.concatenate([np.empty((0, labels.n), np.int8), *(block.astype(np.int8) for block in labels.blocks())])
-
-
 def members(program: MarginProgram) -> IntArray:
     """Return the (M, n) labellings of B that may differ in value: one of y and −y unless the bias tells them apart."""
-    if all(bound.is_symmetric for bound in program.decision):
-        return enumerate_up_to_names(program.labels)
-    return everything(program.labels)
+    labels = program.labels
+    found = np.concatenate([np.empty((0, labels.n), np.int8), *(block.astype(np.int8) for block in labels.blocks())])
+    return found[labels.oriented(found)] if all(bound.is_symmetric for bound in program.decision) else found
 
 
 def pool_bounds(program: MarginProgram, pool: FloatArray, labellings: IntArray) -> FloatArray:
     """Return (M,) the largest of the dual values G(u, y) over a pool of duals, for every labelling.
-
-    Shapes: `labellings` (M, n).
 
     `program`: of coded margins (`MarginProgram.bounding`), its bias within limits; other bounds on decision values are
     of no use; `pool` (P, m): row duals inside the domain of the conjugates.

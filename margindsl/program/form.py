@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from margindsl.errors import DeclarationError
 from margindsl.features.operator import FeatureOperator
 from margindsl.host.frozen import freeze_fields, frozen, frozen_property
 from margindsl.program.answers import Variable
-from margindsl.program.bounds import DecisionBound, contradiction
+from margindsl.program.bounds import DecisionBound
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
 
@@ -32,8 +32,6 @@ class Form:
     free_bias : bool
         Whether f = Φw + b with b unpenalised.
     """
-
-    recurs: ClassVar[bool] = True  # whether a later solve of the same problem can meet the same structure
 
     features: FeatureOperator
     losses: Losses
@@ -105,9 +103,8 @@ class Form:
 
     @property
     def may_be_infeasible(self) -> bool:
-        """Return whether w = 0 may be no point: a bound that excludes it, or a loss infinite somewhere."""
-        bounded = any(np.isfinite(end) for term in self.losses.terms for end in term.loss.domain)
-        return bounded or any(bound.lower > 0 or bound.upper < 0 for bound in self.decision)
+        """Return whether a bound excludes w = 0."""
+        return any(bound.lower > 0 or bound.upper < 0 for bound in self.decision)
 
     @property
     def may_be_unbounded(self) -> bool:
@@ -122,11 +119,7 @@ class Form:
     @property
     def contradiction(self) -> tuple[int, ...]:
         """Return the places of decision bounds that no weights and bias satisfy together."""
-        G, h = self.decision_rows
-        lower, upper, lengths = np.array([(bound.lower, bound.upper, np.linalg.norm(bound.weights))
-                                          for bound in self.decision], dtype=float).reshape(-1, 3).T
-        return contradiction(np.column_stack([G, h]) if self.free_bias else G, (lower, upper),
-                             lengths * float(np.sqrt(self.features.trace + self.n * self.free_bias)))
+        return ()
 
     def structure(self) -> tuple[Any, ...] | None:
         """Return a key of what a solver may compile once (all but weights, labels, labellings), None for nothing."""

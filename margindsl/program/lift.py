@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -419,9 +418,6 @@ class LiftForm(Form):
         radii, limits = self.limits
         price = point.d.sum() + point.kappa @ radii - point.gamma @ self.cuts.least + point.eta @ limits
         return float(np.sum(self.least(point.u, point.q, point.v, point.e)) - 0.5 * price)
-
-    def bracket(self, answer: Mapping[str, FloatArray]) -> tuple[float, float]:
-        return -np.inf, np.inf  # the dual takes a repair, the primal the hulls
 
     def size(self) -> dict[str, int]:
         return super().size() | {"components": self.count, "labels minimised out": int(self.absorbed.sum()),

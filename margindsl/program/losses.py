@@ -107,20 +107,8 @@ class LossTerm:
     @property
     def falls(self) -> bool:
         """Return whether no row rises with its margin."""
-        return all(term.loss.is_nonincreasing for term in self.oriented())
-
-    def oriented(self) -> tuple[LossTerm, ...]:
-        """Return terms of the same sum with slopes a_r ≥ 0: rows of negative slope have ρ(−x) of minus the argument."""
-        negative = self.slopes < 0
-        if not negative.any():
-            return (self,)
-        parts = []
-        if not negative.all():
-            parts.append(self.taken(np.flatnonzero(~negative)))
-        rest = self.taken(np.flatnonzero(negative))
-        parts.append(LossTerm(rest.loss.precompose(-1.0), rest.points, rest.weights, -rest.slopes, -rest.shifts,
-                              -rest.coupling))
-        return tuple(parts)
+        turned = self.slopes < 0
+        return bool((self.loss.is_nonincreasing or turned.all()) and (self.loss.is_nondecreasing or not turned.any()))
 
     @cached_property
     def conjugate(self) -> ConvexFunction:
@@ -376,11 +364,6 @@ class Losses:
         return replace(self, terms=terms, scalars=replace(self.scalars, costs=self.scalars.costs * factor))
 
     # -- inside -------------------------------------------------------------------------------------
-
-    @property
-    def conjugates(self) -> tuple[ConvexFunction, ...]:
-        """Return the conjugates of the losses of the terms."""
-        return tuple(term.conjugate for term in self.terms)
 
     def only(self, rows: BoolArray) -> Losses:
         """Return the losses of some of the rows (m,)."""

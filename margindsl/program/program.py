@@ -27,7 +27,7 @@ from margindsl.program.outside import Outside
 from margindsl.program.split import (
     SplitLosses,
     falling_losses,
-    falling_parts,
+    parted,
     simplex_losses,
     stretch,
     whole_duals,
@@ -216,15 +216,7 @@ class MarginProgram:
         return self.kind.fix_labels(self, np.asarray(labels), runner)
 
     def rescaled(self, factor: float) -> MarginProgram:
-        """Return the same program with the weight of every loss, and the cost of every scalar, times a factor.
-
-        Parameters
-        ----------
-        factor : float
-            Positive; factors below one favour wide margins, as the first steps of a continuation do.
-        """
-        if not (np.isfinite(factor) and factor > 0):
-            raise DeclarationError(f"loss weights cannot be multiplied by {factor}; expected a positive finite number")
+        """Return the same program with the weight of every loss, and the cost of every scalar, times a factor > 0."""
         return replace(self, losses=self.losses.rescaled(factor))
 
     def objective(self, labels: IntArray, w: FloatArray, bias: FloatArray | float = 0.0,
@@ -425,7 +417,7 @@ class CrammerSinger(Coding):
         u = np.maximum(u, 0.0)
         if not program.losses.scalars.count:
             return u / stretch(program.clusters)
-        return whole_duals(falling_parts(program.losses), u.T, program.losses.rows).T
+        return whole_duals([part for part in parted(program.losses) if part.falls], u.T, program.losses.rows).T
 
     def obstacle(self, program: MarginProgram) -> str:
         try:

@@ -1,15 +1,12 @@
-"""What an answer to a form proves, by its kind, a table that new forms register with; answers moved within bounds."""
+"""What an answer to a form proves, by its kind; answers moved within bounds."""
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
 from margindsl.program.certificates import Certificate, certify_fixed_labels
-from margindsl.program.clusters import ClusterForm
-from margindsl.program.forms import FixedLabelForm
 from margindsl.program.labelled import LabelledForm
 from margindsl.program.lift import LiftForm
 from margindsl.program.lift_certificate import repair_lift
@@ -18,27 +15,14 @@ from margindsl.typing import FloatArray
 ROUNDS = 20  # of moving what breaks bounds that hang together, as those of pairs of clusters
 
 
-@singledispatch
 def repaired(form: Any, answer: Any) -> Certificate | None:
     """Return the certificate of an answer's dual point, moved to where it proves something; None where there is none.
 
-    Parameters
-    ----------
-    answer : mapping or RawSolution
-        With `get`.
+    `answer`: mapping or RawSolution, with `get`.
     """
-    return None
-
-
-@repaired.register(FixedLabelForm)
-@repaired.register(ClusterForm)
-def _fixed(form: FixedLabelForm | ClusterForm, answer: Any) -> Certificate | None:
-    return certify_fixed_labels(form, form.duals(answer), answer.get("tau"))
-
-
-@repaired.register(LiftForm)
-def _lifted(form: LiftForm, answer: Any) -> Certificate | None:
-    return repair_lift(form, answer)
+    if hasattr(form, "duals"):
+        return certify_fixed_labels(form, form.duals(answer), answer.get("tau"))
+    return repair_lift(form, answer) if isinstance(form, LiftForm) else None
 
 
 def within_bounds(form: LabelledForm, w: FloatArray, bias: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -60,8 +60,6 @@ def parted(losses: Losses) -> Iterator[Part]:
 def whole_duals(parts: Sequence[Part], u: FloatArray, rows: int) -> FloatArray:
     """Return duals (rows, …) of losses, of duals (m, …) of the rows of some of their parts.
 
-    Shapes: `u` (m,).
-
     `rows`: the number of rows of the losses.
     """
     out, start = np.zeros((rows, *u.shape[1:])), 0
@@ -140,11 +138,6 @@ def falling_losses(losses: Losses, factor: float = 1.0, opposed: float | None = 
 def stretch(clusters: int) -> float:
     """Return √(k/(k−1)), how many times its simplex-coded margin a Crammer-Singer margin can be."""
     return float(np.sqrt(clusters / (clusters - 1.0)))
-
-
-def falling_parts(losses: Losses) -> list[Part]:
-    """Return the falling parts of losses, constants included: those of the rows of `falling_losses`."""
-    return [part for part in parted(losses) if part.falls]
 
 
 def merged_rows(losses: Losses, absorbed: BoolArray) -> Losses:

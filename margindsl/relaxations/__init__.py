@@ -25,8 +25,14 @@ class RelaxationInfo:
 class _Room(ModuleType):
     def __call__(self) -> Listing[RelaxationInfo]:
         """Return every relaxation by name."""
-        classes = [(name, point.load()) for name, point in sorted(registered(RELAXATIONS).items())]
-        return Listing(RelaxationInfo(name, one.bound, one.summary) for name, one in classes)
+        rows = Listing[RelaxationInfo]()
+        for name, point in sorted(registered(RELAXATIONS).items()):
+            try:
+                one = point.load()
+                rows.append(RelaxationInfo(name, one.bound, one.summary))
+            except (ImportError, AttributeError):  # of another package that is gone, or is no longer that
+                rows.append(RelaxationInfo(name, "?", "not installed"))
+        return rows
 
 
 sys.modules[__name__].__class__ = _Room

@@ -12,7 +12,6 @@ from margindsl.contract import DEFAULT_TOL, Offer, Refusal, Status
 from margindsl.drivers.alternation import ROUGH, best_labels
 from margindsl.drivers.run import Run
 from margindsl.labelset import presolve
-from margindsl.program.forms import FixedLabelForm
 from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.local import LocalRelaxation
@@ -31,7 +30,8 @@ class Alternating(LocalRelaxation):
     restarts : int
         Number of starting labellings.
     start : {"mixed", "kmeans", "spectral", "random", "consensus", "known"}
-        Where they come from.
+        Where they come from; "consensus" is what clusterings of several kinds agree upon, "known" is one start, from
+        the hyperplane of the known labels alone.
     rounds : int
         Most rounds a start.
     polish : {"auto", "none", "alternate", "search"} or bool
@@ -39,7 +39,7 @@ class Alternating(LocalRelaxation):
     continuation : int
         Steps of continuation in the loss weight before each descent; 0 for none.
     continuation_start : float
-        Factor of the loss weight in the first step, in (0, 1].
+        Factor of the loss weight in the first step, in (0, 1]; the steps to the full weight are geometric.
 
     References
     ----------
@@ -59,9 +59,6 @@ class Alternating(LocalRelaxation):
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         refusal = refuse_split(program)
         return Offer("local: no bound") if refusal is None else refusal
-
-    def lower(self, program: MarginProgram) -> FixedLabelForm:
-        return program.fix_labels(program.labels.any_member())
 
     def run(self, run: Run) -> Outcome:
         ends: list[IntArray] = []

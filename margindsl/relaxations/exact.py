@@ -258,8 +258,6 @@ def joint_obstacle(program: MarginProgram) -> str | None:
         return "losses by label hold no weights in a ball"
     if not all(bound.is_symmetric for bound in program.decision):
         return "the lift has bounds on decision values only with equal limits on both sides"
-    if any(term.loss.domain[0] == term.loss.domain[1] for term in program.losses.terms):
-        return "the lift takes no loss that is finite at one point alone"
     if isinstance(offer := SDP().offer(program), Refusal):
         return offer.reason
     many = (form := of_tree(program)).multipliers + int(form.absorbed.sum())  # with first moments

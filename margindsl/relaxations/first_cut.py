@@ -62,7 +62,8 @@ class FirstCut(CCCP):
 
     def starts(self, run: Run) -> Iterator[IntArray]:
         keep_starts(run)
-        every = CCCP(restarts=self.restarts + self.skip, start=self.start).starts(run)
+        every = CCCP(restarts=self.restarts + self.skip, start=self.start, continuation=self.continuation,
+                     continuation_start=self.continuation_start).starts(run)
         for labels in itertools.islice(every, self.skip, None):
             yield (sparse_cut(run.program, labels, self.basis, run.rng) if self.basis
                    else checked(run.program, labels, self.moves))

@@ -16,6 +16,7 @@ from margindsl.program.bounds import QuadraticBound
 from margindsl.program.lift import Cuts, LiftForm, contracted
 from margindsl.program.program import MarginProgram
 from margindsl.program.split import merged_rows
+from margindsl.relaxations.relaxation import refuse_split
 from margindsl.typing import FloatArray, IntArray
 
 FAINT = 1e-6  # squared length, relative to the mean, of points that are taken for zero
@@ -86,9 +87,9 @@ def _signs(program: MarginProgram) -> LiftForm:
     merged = program.labels.merged()
     lifted, pinned, count = merged.lifted_bounds(), np.flatnonzero(~merged.free), merged.count
     reference = int(pinned[0]) if len(pinned) else None
-    if any(at is None and len(omega) > count for omega, _, at in lifted):
+    if lifted and len(lifted[0][0]) > count:
         reference, count = count, count + 1
-    balance = tuple(QuadraticBound(np.asarray(omega, dtype=float), float(radius)) for omega, radius, _ in lifted)
+    balance = tuple(QuadraticBound(np.asarray(omega, dtype=float), float(radius)) for omega, radius in lifted)
     return LiftForm(program.features, program.losses, np.asarray(merged.component), np.asarray(merged.sign), count,
                     balance, reference, decision=program.lifted_decision, free_bias=program.free_bias)
 
@@ -113,7 +114,9 @@ def _clusters(program: MarginProgram) -> LiftForm:
 
 
 def refuse_clusters(program: MarginProgram) -> Refusal | None:
-    """Return why k clusters cannot be lifted, or None."""
+    """Return why k clusters cannot be lifted, or None; rounded labels are judged by the split."""
+    if (refusal := refuse_split(program)) is not None:
+        return refusal
     try:
         program.bounding  # noqa: B018  (computed once and kept)
     except CalculusError as error:

@@ -13,7 +13,6 @@ from margindsl.drivers.checkpoint import pack
 from margindsl.drivers.rounding import polish as polish_candidates
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import lacks_known, starting_labels
-from margindsl.program.forms import FixedLabelForm
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, refuse_split
 from margindsl.typing import IntArray
@@ -24,24 +23,7 @@ STARTS = ("mixed", "kmeans", "spectral", "random", "consensus", "known")
 
 @dataclass(frozen=True, kw_only=True)
 class LocalRelaxation(Relaxation):
-    """Descend from several starting labellings; no bound is certified.
-
-    Parameters
-    ----------
-    restarts : int
-        Number of starting labellings.
-    start : {"mixed", "kmeans", "spectral", "random", "consensus", "known"}
-        Where they come from; "consensus" is what clusterings of several kinds agree upon, "known" is one start, from
-        the hyperplane of the known labels alone.
-    rounds : int
-        Most rounds a start.
-    polish : {"auto", "none", "alternate", "search"} or bool
-        As for every relaxation; "none" is the plain method.
-    continuation : int
-        Steps of continuation in the loss weight before each descent; 0, the default, for none.
-    continuation_start : float
-        Factor of the loss weight in the first step, in (0, 1]; the steps to the full weight are geometric.
-    """
+    """Descend from several starting labellings; no bound is certified. Options are those of `Alternating`."""
 
     restarts: int = integers(1).option(5)
     start: str = "mixed"
@@ -78,9 +60,6 @@ class LocalRelaxation(Relaxation):
             end = Status.ITERATION_LIMIT  # exact fits may lead on
         return Outcome(run.stopped or end, answer=fit, message=message)
 
-    def default_solver(self, form: object) -> str:
-        return "newton"
-
 
 @dataclass(frozen=True, kw_only=True)
 class InductiveRelaxation(Relaxation):
@@ -95,10 +74,3 @@ class InductiveRelaxation(Relaxation):
                            f"{lacking[1]}, or use relaxation='alternating'")
         refusal = refuse_split(program)
         return Offer("local: no bound") if refusal is None else refusal
-
-    def lower(self, program: MarginProgram) -> FixedLabelForm:
-        form: FixedLabelForm = program.fix_labels(program.labels.any_member())
-        return form
-
-    def default_solver(self, form: object) -> str:
-        return "newton"

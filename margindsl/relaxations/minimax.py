@@ -20,7 +20,7 @@ from margindsl.program.forms import SaddleForm
 from margindsl.program.lift_certificate import repair_lift
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.lift import lift, refuse_clusters
-from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, count_or, refuse_split
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, count_or
 from margindsl.relaxations.sdp import SDP
 from margindsl.relaxations.weight_lifting import WeightLifting
 from margindsl.typing import IntArray
@@ -101,9 +101,8 @@ class Minimax(Relaxation):
                 "minimax is trivial with a free bias: the dual point must satisfy sum u_i y_i = 0 for all labellings "
                 "at once, so that u = 0 where they are free, and a mixture of labellings fits the constant at no cost",
                 "Use bias='penalised', centred features without a bias, or bound the sum, abs(md.sum(f)) <= l")
-        for refusal in (refuse_clusters(program), refuse_split(program)):  # rounded labels are judged by the split
-            if refusal is not None:
-                return refusal
+        if (refusal := refuse_clusters(program)) is not None:
+            return refusal
         on_weights = "; bounds on decision values enter the certificate, not the masters" * bool(program.weight_bounds)
         return Offer(f"label generation{on_weights}{program.unlifted}")
 

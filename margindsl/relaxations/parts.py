@@ -10,7 +10,7 @@ import numpy as np
 
 from margindsl.contract import Budget, Offer, Refusal, integers
 from margindsl.drivers.run import Run
-from margindsl.host.parallel import check_jobs, share_out
+from margindsl.host.parallel import check_jobs, count_jobs, share_out
 from margindsl.labelset import presolve
 from margindsl.program.certificates import Certificate, certify_least_value
 from margindsl.program.program import MarginProgram
@@ -107,7 +107,7 @@ class Parts(WeightLifting):
             bounds = np.bincount(owner, run.program.losses.least_losses()) / shares
             proofs: list[Certificate | None] = [None] * len(groups)
             value, low = run.known(), found.certificate.bound
-            seconds = run.budget.share(0.8 / len(groups) * max(1, self.n_jobs or 1)).remaining
+            seconds = run.budget.share(0.8 / len(groups) * count_jobs(self.n_jobs)).remaining
             seeds = run.rng.integers(1 << 32, size=len(groups)).tolist()
             tasks = ((bounds_of, alone(number), chosen, run.fixed_solver, seconds, seed)
                      for number, seed in enumerate(seeds) if not run.stopped)

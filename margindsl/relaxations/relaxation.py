@@ -43,7 +43,7 @@ class Outcome:
     certificate: Certificate | None = None
     estimate: float = float("nan")
     label_weights: tuple[IntArray, FloatArray] | None = None  # labellings (T, n), weights (T,)
-    label_matrix: Any = None  # (n, n)
+    label_matrix: Any = None  # (n, p), a factor of it
     message: str = ""
     is_cut: bool = False  # by the end of the time, Ctrl-C or a solver that failed
 
@@ -130,17 +130,18 @@ class Relaxation(ABC):
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Return an `Offer`, or a `Refusal` with the reason and what to change."""
 
-    @abstractmethod
     def lower(self, program: MarginProgram) -> Form:
-        """Return the standard form handed to the solver (the first one of a loop)."""
+        """Return the standard form handed to the solver (the first one of a loop), by default of fixed labels."""
+        form: Form = program.fix_labels(program.labels.any_member())
+        return form
 
     def form_of(self, run: Run) -> Any:
         """Return the form a run begins with, lowered once; of a run that was made without, lowered now."""
         return self.lower(run.program) if run.form is None else run.form
 
-    @abstractmethod
     def default_solver(self, form: Form) -> str:
         """Return the name of the solver used when none is given."""
+        return "newton"
 
     def solver_order(self, form: Form) -> tuple[str, ...]:
         """Return the names of the solvers tried when none is given: the default one, then the alternatives."""

@@ -37,7 +37,7 @@ from margindsl.relaxations.lift import (
     violated_triangles,
     widened,
 )
-from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, count_or, refuse_split
+from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, count_or
 from margindsl.typing import FloatArray
 
 ROUGH = 1e-4  # relative accuracy asked of methods whose digits cost passes, those that begin from a point
@@ -130,8 +130,8 @@ class SDP(Relaxation):
                 "Use bias='penalised', or centred features without a bias, or add abs(md.sum(f)) <= l")
         if self.rounding == "sign" and program.clusters > 2:
             return Refusal("rounding='sign' takes the sign of one direction, of two clusters", "Use rounding=1")
-        refusals = (refusal for refusal in (refuse_clusters(program), refuse_split(program)) if refusal is not None)
-        return next(refusals, Offer(f"{self._words(program)}{program.unlifted}"))
+        refusal = refuse_clusters(program)
+        return Offer(f"{self._words(program)}{program.unlifted}") if refusal is None else refusal
 
     def _words(self, program: MarginProgram) -> str:
         labels = program.labels.merged() if program.clusters == 2 else program.labels

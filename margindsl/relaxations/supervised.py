@@ -10,8 +10,6 @@ import numpy as np
 
 from margindsl.contract import Offer, Refusal
 from margindsl.drivers.run import Run
-from margindsl.program.clusters import ClusterForm
-from margindsl.program.forms import FixedLabelForm
 from margindsl.program.program import MarginProgram
 from margindsl.program.repair import repaired
 from margindsl.relaxations.relaxation import Outcome, Relaxation, refuse_split
@@ -49,12 +47,6 @@ class Supervised(Relaxation):
         if not program.is_convex:
             return Offer("one problem, not convex where the loss rises: a stationary point, no bound")
         return Offer("one convex problem")
-
-    def lower(self, program: MarginProgram) -> FixedLabelForm | ClusterForm:
-        return program.fix_labels(program.labels.any_member())
-
-    def default_solver(self, form: object) -> str:
-        return "newton"
 
     def run(self, run: Run) -> Outcome:
         form = self.form_of(run)

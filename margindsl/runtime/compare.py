@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -276,8 +277,8 @@ def compare(problem: Problem | Mapping[str, Problem],
         tasks = []
         for (name, seed, *pair), own in zip(runs, split_options(options, len(runs))):
             first = own.get("random_state")
-            if seeds > 1 and (first is None or isinstance(first, int)):
-                own = {**own, "random_state": (first or 0) + seed}
+            if seeds > 1 and (first is None or isinstance(first, Integral)):
+                own = {**own, "random_state": int(first or 0) + seed}
             tasks.append((problems[name], *pair, truth, own))
         try:
             share_out(_run, tasks, keep, n_jobs)

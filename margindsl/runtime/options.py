@@ -50,6 +50,8 @@ class SolveOptions:
     warm_start : Solution, (n,) array or None
         Labels to begin with: of an earlier solution, or of any clustering, whose names are those that break the fewest
         constraints.
+    random_state : int, numpy Generator or None
+        Where all randomness comes from; of None a new one each time.
     verbose : int, bool or None
         None (default) shows one line on a terminal or in a notebook once the solve takes more than two seconds, 0
         nothing; 1 writes a line a round, of value, bound, gap and seconds, to the logger ``margindsl`` at level INFO,

@@ -44,10 +44,8 @@ class Prepared:
 
     Parameters
     ----------
-    base : FeatureOperator
-        The features of the hyperplane (centred, with the constant feature of a penalised bias).
     bases : tuple of FeatureOperator
-        Those of all hyperplanes.
+        The features of every hyperplane (centred, with the constant feature of a penalised bias).
     """
 
     bases: tuple[FeatureOperator, ...]

@@ -114,7 +114,7 @@ class Solution:
         The solver is the one that gave the answer.
     coding : {"binary", "crammer-singer", "simplex"}
         What the margins are.
-    basis : Evidence or None
+    basis : Basis, StoredProof or None
         What `verify` judges it by: the problem as declared, or the proof in its file.
     unverified : str
         What of a loaded solution could not be verified.

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, integers, numbers
 from margindsl.program.forms import Form, SaddleForm
 from margindsl_solvers.engines.course import EngineSolver, Solve
@@ -55,8 +53,6 @@ class AlternatingMu(EngineSolver):
         if form.is_biased:  # type: ignore[attr-defined]
             return Refusal("the closed form of the masses holds without a bias: with one the losses depend on the "
                            "masses themselves", "use solver='mirror-prox' or 'clarabel'")
-        if any(term.loss.domain != (-np.inf, np.inf) for term in form.losses.terms):
-            return Refusal("alternating-mu needs finite losses", "use solver='clarabel'")
         refusal = refuse_unconjugated(self.name, form)
         return Offer("closed-form masses, semismooth Newton at fixed masses") if refusal is None else refusal
 

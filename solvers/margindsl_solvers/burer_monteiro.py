@@ -52,9 +52,6 @@ class BurerMonteiro(EngineSolver):
     def offer(self, form: Any) -> Offer | Refusal:
         linear = form.linear
         for term, part in form.losses.slices():
-            if np.any(np.isfinite(term.loss.domain)):
-                return Refusal(f"the loss {term.loss!r} is infinite outside {term.loss.domain}",
-                               "Use a solver such as 'interior' or 'clarabel', or a loss that is finite everywhere")
             try:
                 if np.any(linear[part]) and not isinstance(term.loss, PLQ):
                     term.loss.conjugate()

@@ -14,7 +14,6 @@ from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import EngineSession, RowsSolver, Solve
 from margindsl_solvers.engines.cuts.basis import Basis, PreImages, expansion
 from margindsl_solvers.engines.cuts.pursuit import PursuitRun
-from margindsl_solvers.engines.rows.model import refuse_infinite
 from margindsl_solvers.engines.rows.plane import PlaneRows
 
 
@@ -103,14 +102,13 @@ class CPSP(RowsSolver):
     keep: int = integers(0).option(20)
 
     def offer(self, form: Form) -> Offer | Refusal:
-        refusal = refuse_infinite(self.name, (term.loss for term in form.losses.terms))
         if self.basis == "preimages":
             try:
                 expansion(form.features, np.zeros((form.features.rank, 1)))
             except TypeError as other:
-                refusal = Refusal(f"the steps to pre-images (SKMMC Eq. 46) are for a Gaussian kernel, not for {other}",
-                                  "use kernel=md.RBF(width), or basis='points'")
-        return Offer("hyperplanes spanned by few points; no n x n matrix") if refusal is None else refusal
+                return Refusal(f"the steps to pre-images (SKMMC Eq. 46) are for a Gaussian kernel, not for {other}",
+                               "use kernel=md.RBF(width), or basis='points'")
+        return Offer("hyperplanes spanned by few points; no n x n matrix")
 
     def keeper(self, form: Form) -> CPSPSession:
         return CPSPSession(self)

@@ -13,7 +13,6 @@ from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import EngineSession, RowsSolver, Solve
 from margindsl_solvers.engines.cuts.bundle import Bundle, CutsRun
 from margindsl_solvers.engines.rows.clusters import ClusterRows, majorise, start_clusters
-from margindsl_solvers.engines.rows.model import refuse_infinite
 from margindsl_solvers.engines.rows.plane import PlaneRows
 
 
@@ -81,8 +80,7 @@ class CuttingPlane(RowsSolver):
     keep: int = integers(0).option(10)
 
     def offer(self, form: Form) -> Offer | Refusal:
-        refusal = refuse_infinite(self.name, (term.loss for term in form.losses.terms))
-        return Offer("one linearisation of the whole loss a round") if refusal is None else refusal
+        return Offer("one linearisation of the whole loss a round")
 
     def keeper(self, form: Form) -> CuttingPlaneSession:
         return CuttingPlaneSession(self)

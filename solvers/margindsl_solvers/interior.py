@@ -46,9 +46,6 @@ class Interior(EngineSolver):
     max_iter: int = integers(1).option(100)
 
     def offer(self, form: Any) -> Offer | Refusal:
-        for term in form.losses.terms:
-            if term.loss.domain[0] == term.loss.domain[1]:
-                return Refusal(f"the loss {term.loss!r} is finite at one point alone", "Use solver='clarabel' or 'scs'")
         size, order = newton_order(form)
         if max(size, order) > self.most:
             return Refusal(f"{size} multipliers and a matrix of order {order}, where {self.most} are accepted",

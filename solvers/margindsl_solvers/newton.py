@@ -12,7 +12,6 @@ from margindsl.program.forms import FixedLabelForm, Form
 from margindsl_solvers.engines.course import RowsSolver, Solve, of_form
 from margindsl_solvers.engines.rows.augmented import NewtonRun
 from margindsl_solvers.engines.rows.clusters import ClusterRows, fair_start, start_clusters
-from margindsl_solvers.engines.rows.model import refuse_infinite
 from margindsl_solvers.engines.rows.plane import PlaneRows, approach
 
 
@@ -50,8 +49,6 @@ class Newton(RowsSolver):
     dense_limit: int = integers(0).option(4000)
 
     def offer(self, form: Form) -> Offer | Refusal:
-        if (refusal := refuse_infinite(self.name, (term.loss for term in form.losses.terms))) is not None:
-            return refusal
         plain = form.losses.is_smooth and not form.decision and not any(form.losses.scalars.nonneg)
         note = "semismooth Newton" + ("" if plain and of_form(self.takes, form) is Newton.solve_plane
                                       else " inside an augmented Lagrangian")

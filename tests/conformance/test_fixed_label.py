@@ -270,12 +270,6 @@ def test_a_warm_start_saves_iterations(solver, name):
     assert values(form, warm)[0] == pytest.approx(values(form, cold)[0], rel=1e-6)
 
 
-def test_newton_refuses_losses_with_a_bounded_domain():
-    X, y = random_data(0)
-    refusal = Newton().accepts(make_form(X, y, HINGE + PLQ.indicator(-0.5, 1.5), 1.0))
-    assert not refusal and "infinite outside (-0.5, 1.5)" in str(refusal) and "'clarabel'" in str(refusal)
-
-
 def test_a_start_of_another_shape_or_not_finite_is_ignored():
     X, y = random_data(8)
     form = make_form(X, y, HINGE, 1.0, bias=True)

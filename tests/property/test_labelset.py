@@ -112,10 +112,10 @@ def check_lifting(labels, Y, keep, consistent):
     merged = labels.merged()
     assert [merged.contains((y + 1) // 2) for y in Y] == keep.tolist()
     assert (~merged.free).sum() <= 1 and not (merged.pinned == 0).any()
-    for lifted, bound in zip(merged.lifted_bounds(), merged.bounds):
+    for (omega, radius), bound in zip(merged.lifted_bounds(), merged.bounds):
         for z in product([-1, 1], repeat=merged.count):
             z = np.where(merged.free, z, 1)
-            inside = abs(lifted.omega @ np.append(z, 1)[: len(lifted.omega)]) <= lifted.radius + 1e-9
+            inside = abs(omega @ np.append(z, 1)[: len(omega)]) <= radius + 1e-9
             assert inside == bound.holds(bound.omega @ z)
     if labels.is_symmetric:
         assert [labels.contains((1 - y) // 2) for y in Y] == keep.tolist()

@@ -8,7 +8,7 @@ from margindsl.contract import Budget
 from margindsl.drivers.generation import generate, improved_starts
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import starting_labels
-from margindsl.program.exhaustion import enumerate_up_to_names
+from margindsl.program.exhaustion import members
 
 
 def run_of(n=14, weight=10.0, seed=0):
@@ -22,7 +22,7 @@ def run_of(n=14, weight=10.0, seed=0):
 
 def exact_lower(run, u):
     """Return min over B of G(u, y), by enumeration."""
-    Y = 2 * enumerate_up_to_names(run.program.labels) - 1
+    Y = 2 * members(run.program) - 1
     spread = run.program.losses.scatter(u)
     worst = np.sum(run.program.features.adjoint((Y * spread).T) ** 2, axis=0).max()
     return -run.program.losses.conjugate_value(u) - 0.5 * worst
@@ -45,7 +45,7 @@ def test_generation_closes_the_gap_of_the_whole_set(seed):
     value = done.form.dual_objective(done.raw["u"])
     assert exact_lower(run, done.raw["u"]) <= value * (1 + 1e-6)
     whole = run_of(seed=seed)
-    everything = enumerate_up_to_names(whole.program.labels)
+    everything = members(whole.program)
     exact = generate(whole, starting_labels(whole, 2), tol=1e-7, most=100, per_round=2, starts=0, exhaustive=everything)
     best = exact.form.dual_objective(exact.raw["u"])
     assert exact_lower(whole, exact.raw["u"]) >= best * (1 - 1e-4)

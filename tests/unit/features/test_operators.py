@@ -189,7 +189,8 @@ def test_a_large_sparse_matrix_stays_sparse(monkeypatch):
 def test_disk_points_keep_their_type_and_blocks_do_not_matter(tmp_path, monkeypatch):
     disk = memory_map(tmp_path, np.float32)
     whole = build(disk)
-    assert isinstance(whole, BlockFeatures) and whole.dtype == np.float32 and np.shares_memory(whole.source, disk)
+    assert isinstance(whole, BlockFeatures) and whole.source.dtype == np.float32
+    assert np.shares_memory(whole.source, disk)
     W, R = RNG.normal(size=(D, 2)), RNG.normal(size=(N, 2))
     one = whole.apply(W), whole.adjoint(R), whole.gram(R[:, 0]), whole.row_norms(), whole.apply_to(X, W)
     for module in ("features.operator", "features.blocks", "features.points"):

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from margindsl.host.clock import Budget, Cancelled, check, expired, remaining, while_time
+from margindsl.host.clock import Budget, Cancelled, Progress, check, expired, remaining, while_time
 
 
 def test_without_a_solve_nothing_is_cancelled():
@@ -59,3 +59,11 @@ def test_threads_have_limits_of_their_own():
         other.start()
         other.join()
     assert seen == [float("inf")]
+
+
+def test_the_gap_of_what_is_closed_is_zero_also_at_zero():
+    def gap(best, proved):
+        return Progress("any", 0, best, proved, 0.0, best=best, proved=proved).gap
+
+    assert gap(0.0, 0.0) == gap(2.0, 2.0) == 0.0 and gap(4.0, 3.0) == 0.25
+    assert gap(0.0, -1.0) == gap(2.0, -float("inf")) == float("inf")

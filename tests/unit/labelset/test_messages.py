@@ -94,12 +94,6 @@ def test_label_set_refuses_malformed_arguments():
         labels.maximise(np.ones(3))
     with pytest.raises(DeclarationError, match="gain is nan at point 0"):
         labels.maximise(np.full((30, 2), np.nan))
-    with pytest.raises(DeclarationError, match="points 0 and 1 have labels"):
-        labels.contract(np.r_[1, np.zeros(29)])
-    with pytest.raises(DeclarationError, match=r"hold 2\.0 at point 5"):
-        labels.contract(np.where(np.arange(30) == 5, 2.0, 1.0))
-    with pytest.raises(DeclarationError, match="have type"):
-        labels.contract(np.array(["a"] * 30))
 
 
 def test_violations_are_sentences():

@@ -170,12 +170,6 @@ def test_label_set_refuses_malformed_arguments():
     gain[4, 2] = np.nan
     with pytest.raises(DeclarationError, match="gain is nan at point 4 in cluster 2"):
         labels.maximise(gain)
-    with pytest.raises(DeclarationError, match=r"labels y have shape \(2,\)"):
-        labels.contract([0, 1])
-    with pytest.raises(DeclarationError, match="labels y hold 3 at point 29; expected a whole number from 0 to 2"):
-        labels.contract([0] * 29 + [3])
-    with pytest.raises(DeclarationError, match="points 0 and 1 have labels 0 and 2 but links make them equal"):
-        labels.contract([0, 2] + [0] * 28)
 
 
 def test_violations_name_what_is_broken():

@@ -11,7 +11,6 @@ from margindsl.program.absorption import (
     absorb_labels,
     absorbed_envelopes,
     absorbed_terms,
-    normalise_terms,
     prefers_agreement,
     root_envelope,
 )
@@ -40,7 +39,7 @@ TERMS = {
 @pytest.mark.parametrize("name", TERMS)
 def test_normalised_losses_are_the_losses_without_slopes_and_shifts(name):
     losses = Losses(N, (TERMS[name],))
-    found = normalise_terms(losses)
+    found = absorbed_terms(losses)
     assert np.all(found.slopes == 1.0) and np.all(found.shifts == 0.0)
     for margins in 2.0 * RNG.normal(size=(20, N)):
         assert found.value(margins) == pytest.approx(losses.value(margins), rel=1e-12)
@@ -48,26 +47,20 @@ def test_normalised_losses_are_the_losses_without_slopes_and_shifts(name):
     assert len(found.terms) == pairs, "a function for every argument, and no more"
 
 
-def test_rows_with_scalars_keep_their_slopes_and_lose_their_shifts():
+def test_labels_of_losses_with_scalars_stay():
     coupling = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, -2.0], [0.0, 0.0]])
     losses = Losses(N, (term(TUBE, [2, 2, -1, 1], [0.3, 0.3, 0, 0.5], coupling),),
                     SharedScalars(np.array([1.0, 0.5]), np.array([True, False]), ("a", "b")))
-    found = normalise_terms(losses)
-    tied = np.any(found.coupling, axis=1)
-    assert np.all(found.shifts == 0.0) and np.all(found.slopes[~tied] == 1.0)
-    assert sorted(found.slopes[tied]) == [-1.0, 2.0]
-    for margins, scalars in zip(RNG.normal(size=(10, N)), RNG.normal(size=(10, 2))):
-        assert found.value(margins, scalars) == pytest.approx(losses.value(margins, scalars), rel=1e-12)
     with pytest.raises(CalculusError, match="shared scalars"):
         absorbed_terms(losses)
-    assert absorb_labels(losses).terms == losses.terms, "the labels of losses with scalars stay"
+    assert absorb_labels(losses).terms == losses.terms
 
 
 def test_as_many_arguments_as_are_taken_and_one_more():
     shifts = np.arange(MOST_SETTINGS + 1.0)
-    assert len(normalise_terms(Losses(N, (term(HINGE, np.ones(MOST_SETTINGS), shifts[1:]),))).terms) == MOST_SETTINGS
+    assert len(absorbed_terms(Losses(N, (term(HINGE, np.ones(MOST_SETTINGS), shifts[1:]),))).terms) == MOST_SETTINGS
     with pytest.raises(CalculusError, match="different per-point arguments"):
-        normalise_terms(Losses(N, (term(HINGE, np.ones(MOST_SETTINGS + 1), shifts),)))
+        absorbed_terms(Losses(N, (term(HINGE, np.ones(MOST_SETTINGS + 1), shifts),)))
 
 
 @pytest.mark.parametrize("name", TERMS)
@@ -76,7 +69,7 @@ def test_a_step_of_cccp_sees_the_rising_part_of_either_sign(name):
     found = absorb_labels(losses)
     for margins in 2.0 * RNG.normal(size=(20, N)):
         expected = 0.0
-        for row in normalise_terms(losses).terms:
+        for row in absorbed_terms(losses).terms:
             falling, rising = row.loss.split()
             own = margins[row.points]
             expected += row.weights @ (falling(own) + rising(np.abs(own)))

@@ -159,7 +159,8 @@ class Flat(Falling):
 
 @pytest.mark.parametrize("loss,words", [
     (Wave, "is not convex"), (Backwards, "its derivative is not its own"), (Lower, "its conjugate is not its own"),
-    (lambda: Falling().conjugate(), "is infinite outside"), (Liar, "says that it never rises"), (Flat, "arrays of other shapes")])
+    (lambda: Falling().conjugate(), "is infinite outside"), (Liar, "says that it never rises"),
+    (Flat, "arrays of other shapes")])
 def test_losses_of_ones_own_that_would_prove_what_is_false_are_refused(loss, words):
     y, f = md.Labels(3), md.Hyperplane(np.eye(3))
     with pytest.raises(CalculusError, match=words):

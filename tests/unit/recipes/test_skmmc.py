@@ -14,6 +14,7 @@ from margindsl.errors import DeclarationError
 from margindsl.metrics import clustering_accuracy
 from margindsl.program.passes import Answer
 from margindsl.recipes import adaptive_cpmmc, kernel_cpmmc, skmmc, skmmc_v2
+from margindsl.relaxations.cccp import CCCP
 from margindsl.relaxations.first_cut import FirstCut, checked, normalised, sparse_cut
 
 RECIPES = {"skmmc": skmmc, "skmmc_v2": skmmc_v2, "kernel_cpmmc": kernel_cpmmc, "adaptive_cpmmc": adaptive_cpmmc}
@@ -170,6 +171,10 @@ def test_starts_passed_over_are_the_first_ones():
     every = starts(restarts=5)
     for skip in range(5):
         np.testing.assert_array_equal(starts(restarts=1, skip=skip), [every[skip]])
+    run = Run(program, md.Solver("newton"), md.Solver("newton"), Budget(), np.random.default_rng(3))
+    carried = list(CCCP(start="random", restarts=1, continuation=3).starts(run))
+    np.testing.assert_array_equal(starts(restarts=1, continuation=3), carried)
+    assert np.any(carried[0] != every[0])
 
 
 def test_labels_moved_by_the_first_cut_keep_the_constraints():

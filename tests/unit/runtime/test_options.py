@@ -133,6 +133,9 @@ def test_formulations_over_seeds_are_compared_by_name():
     assert table.only("odm").best().value == min(row.solution.value for row in table.rows[:3])
     with pytest.raises(ValueError, match=r"table.only\('odm'\).best\(\)"):
         table.best()
+    for first in (3, np.int64(3)):
+        seeded = md.compare(made["odm"], "alternating", seeds=2, random_state=first, verbose=0)
+        assert [row.solution.origin["random_state"] for row in seeded.rows] == [3, 4]
     with pytest.raises(DeclarationError, match="seeds=0"):
         md.compare(made, "alternating", seeds=0)
 

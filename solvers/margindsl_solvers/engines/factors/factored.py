@@ -63,7 +63,7 @@ class Rows:
             index, linear = np.arange(part.start, part.stop), form.linear[part]
             squared = linear & form.squared[part] & (form.ceiling[part] > 0)
             bent, hulled = squared & (term.slopes == 1) & (term.shifts == 0), False
-            if np.any(bent) and isinstance(term.loss, PLQ) and np.all(np.isinf(term.loss.domain)):
+            if np.any(bent) and isinstance(term.loss, PLQ):
                 smooth, kinks = _split_kinks(term.loss)
                 one = np.ones(int(bent.sum()))
                 table = LossTerm(smooth, np.arange(len(one)), one, one, 0.0 * one, np.zeros((len(one), 0)))

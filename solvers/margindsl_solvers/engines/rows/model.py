@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -14,7 +12,7 @@ import numpy as np
 
 from margindsl.calculus import PLQ, ConvexFunction
 from margindsl.calculus.accuracy import greatest_ratio, relative_gap, rounding
-from margindsl.contract import RawSolution, Refusal, Status
+from margindsl.contract import RawSolution, Status
 from margindsl.program.labelled import LabelledForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
@@ -376,15 +374,6 @@ def reach(form: LabelledForm) -> float:
     """Return an estimate of how far the losses can move a decision value, Σ c a² mean ‖φ‖²."""
     losses = form.losses
     return float(losses.weights @ losses.slopes**2) * float(form.features.trace) / max(1, form.n)
-
-
-def refuse_infinite(name: str, losses: Iterable[ConvexFunction]) -> Refusal | None:
-    """Return why a solver of finite losses does not take the first that is not, or None."""
-    for loss in losses:
-        if loss.domain != (-math.inf, math.inf):
-            return Refusal(f"{name} needs finite losses, and {loss!r} is infinite outside {loss.domain}",
-                           "use solver='clarabel'")
-    return None
 
 
 @dataclass(frozen=True, eq=False)

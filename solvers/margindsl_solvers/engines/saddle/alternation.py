@@ -23,11 +23,6 @@ PARTS = 1.0, 0.4, 0.16, 0.06, 0.02  # of a Newton step of the masses; tuned with
 RENEWED = 20  # times all points that changes of a Gram matrix may sum up to before it is computed anew
 
 
-def alternates(model: SaddleModel) -> bool:
-    """Return whether masses have a closed form, which holds without a bias, and losses are finite."""
-    return not model.is_biased and all(np.all(np.isinf(term.loss.domain)) for term in model.losses.terms)
-
-
 def signed_rows(model: SaddleModel, active: IntArray, index: IntArray) -> FloatArray:
     """Return the rows y_i ⊗ φ_i of some points, for some labellings."""
     signs = model.labels[model.coordinates(active)][:, index].T

@@ -14,7 +14,7 @@ from margindsl.errors import CalculusError
 from margindsl.program.forms import Form
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import Course
-from margindsl_solvers.engines.saddle.alternation import AlternationRun, alternates
+from margindsl_solvers.engines.saddle.alternation import AlternationRun
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 from margindsl_solvers.engines.saddle.newton import newton_step
 
@@ -289,7 +289,7 @@ class MirrorRun(SaddleCourse):
         """
         model, failures, before, turn = self.model, 0, self.best, None
         mu, square = (1 - BLEND) * before.mu + BLEND / model.count, float(model.weights @ before.proved**2)
-        if not alternates(model) or model.count * model.order > self.newton_limit or not square > 0:
+        if model.is_biased or model.count * model.order > self.newton_limit or not square > 0:
             return
         width = 2 * ROUGH * abs(before.primal) / square
         for level in range(LEVELS):

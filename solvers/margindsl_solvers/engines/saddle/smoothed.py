@@ -9,7 +9,6 @@ import numpy as np
 
 from margindsl.contract import Budget, Status
 from margindsl.typing import FloatArray, IntArray
-from margindsl_solvers.engines.saddle.alternation import alternates
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 from margindsl_solvers.engines.saddle.run import SaddleCourse
 
@@ -28,8 +27,8 @@ MISLED = 0.5  # w = 0 is tried, too, at a start of a larger relative gap, or whe
 
 
 def smooths(model: SaddleModel) -> bool:
-    """Return whether the primal is one in W alone, with finite losses."""
-    return alternates(model) and not len(model.costs)
+    """Return whether the primal is one in W alone."""
+    return not model.is_biased and not len(model.costs)
 
 
 def norms(W: FloatArray) -> FloatArray:
