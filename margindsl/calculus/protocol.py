@@ -374,10 +374,10 @@ def refuse_unproven(loss: ConvexFunction) -> None:
         value, u = np.asarray(loss(x), dtype=float), np.asarray(loss.derivative(x), dtype=float)
         if not value.shape == u.shape == x.shape:
             raise CalculusError(f"{loss!r} gives arrays of other shapes than it takes; expected one value a number")
-        products, usual = u[:, None] * x, np.median(np.abs(value))
+        products, middle = u[:, None] * x, np.median(np.abs(value))
         for words, dual in (("derivative", lambda: u * x - value), ("conjugate", lambda: loss.conjugate()(u))):
             given = np.asarray(dual(), dtype=float)[:, None]
-            room = 1e-6 * (np.abs(products) + np.abs(value) + np.abs(given) + 1e-3 * usual)
+            room = 1e-6 * (np.abs(products) + np.abs(value) + np.abs(given) + 1e-3 * middle)
             if not np.all(value >= products - given - room):  # Fenchel-Young
                 raise CalculusError(f"{loss!r} is not convex, or its {words} is not its own: expected "
                                     "rho(x) + rho*(u) >= u x")

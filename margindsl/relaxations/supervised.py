@@ -10,8 +10,8 @@ import numpy as np
 
 from margindsl.contract import Offer, Refusal
 from margindsl.drivers.run import Run
+from margindsl.program.certificates import certify_fixed_labels
 from margindsl.program.program import MarginProgram
-from margindsl.program.repair import repaired
 from margindsl.relaxations.relaxation import Outcome, Relaxation, refuse_split
 
 
@@ -57,4 +57,5 @@ class Supervised(Relaxation):
             decision = form.outputs(raw["w"], form.plane(raw.variables)[0])
             form = run.program.fix_labels(run.program.labels.maximise(decision))
         fit = run.adopt(form, raw)
-        return Outcome(raw.status, answer=fit, certificate=repaired(form, raw), estimate=fit.value, message=raw.message)
+        return Outcome(raw.status, answer=fit, certificate=certify_fixed_labels(form, form.duals(raw), raw.get("tau")),
+                       estimate=fit.value, message=raw.message)

@@ -17,7 +17,7 @@ from margindsl.errors import UnknownNameError
 from margindsl.program.branching import BranchNodeForm
 from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.program.lift import LiftForm
-from margindsl.program.repair import repaired
+from margindsl.program.lift_certificate import repair_lift
 from margindsl.relaxations.exact import Exact
 from margindsl.runtime.registry import as_relaxation, make_solver
 from margindsl.testing.report import Report, Trial, require, run_checks
@@ -155,11 +155,20 @@ def answer(solver: Solver, form: Form, budget: Budget | None = None, start: RawS
 def bracket(form: Form, raw: RawSolution) -> tuple[float, float]:
     """Return (lower, upper) values of a form at an answer, recomputed; inf where no primal was given."""
     require(raw.has_answer, f"ended as {raw.status.word}: {raw.message}")
-    lower, upper = form.bracket(raw.variables)
-    if not math.isfinite(lower):  # of a lift the dual point takes a repair
-        certificate = repaired(form, raw)
-        lower = lower if certificate is None else certificate.bound
-    return lower, upper
+    return values(form, raw)
+
+
+@singledispatch
+def values(form: Any, raw: RawSolution) -> tuple[float, float]:
+    """Return (lower, upper) values of a form at an answer."""
+    found: tuple[float, float] = form.bracket(raw.variables)
+    return found
+
+
+@values.register(LiftForm)
+def _(form: LiftForm, raw: RawSolution) -> tuple[float, float]:
+    """Return what the dual point proves, which takes a repair."""
+    return repair_lift(form, raw).bound, math.inf
 
 
 def _size(form: Form, *values: float) -> float:
