@@ -9,7 +9,7 @@ import numpy as np
 from margindsl.features.dense import DenseFeatures, FactorFeatures
 from margindsl.features.maps import LinearMap, PointMap
 from margindsl.features.operator import FeatureOperator, Index, as_index
-from margindsl.features.points import check_points, release, row_blocks
+from margindsl.features.points import release, row_blocks
 from margindsl.host.clock import check
 from margindsl.host.frozen import frozen
 from margindsl.typing import FloatArray, IntArray
@@ -51,9 +51,8 @@ class BlockFeatures(FeatureOperator):
             self.trace_error = float(residual.sum() if selection is None else residual[selection].sum())
 
     @classmethod
-    def from_points(cls, X: Any, centre: bool = True) -> BlockFeatures:
-        """Build from a dense array or memory map (n, d), subtracting the column means if asked."""
-        points = check_points(X)
+    def from_points(cls, points: FloatArray, centre: bool = True) -> BlockFeatures:
+        """Build from a dense array or memory map (n, d) that was checked, subtracting the column means if asked."""
         n, d = points.shape
         mean = None
         if centre:

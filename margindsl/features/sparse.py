@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from margindsl.features.distances import CANCELLED
 from margindsl.features.operator import GRAM_LIMIT, FeatureOperator, Index, as_index
-from margindsl.features.points import Points, check_new_points, check_points, row_blocks
+from margindsl.features.points import Points, check_new_points, row_blocks
 from margindsl.host.clock import check
 from margindsl.host.frozen import frozen
 from margindsl.typing import FloatArray
@@ -42,9 +42,8 @@ class SparseFeatures(FeatureOperator):
         self.n, self.rank = self.points.shape
 
     @classmethod
-    def from_points(cls, X: Any, centre: bool = True) -> SparseFeatures:
-        """Build from a sparse matrix, subtracting the column means if asked."""
-        points = check_points(X)
+    def from_points(cls, points: sp.csr_array, centre: bool = True) -> SparseFeatures:
+        """Build from a sparse matrix that was checked, subtracting the column means if asked."""
         n, d = points.shape
         label = f"linear, {d} columns, sparse ({100 * points.nnz / (n * d):.2g} % non-zero)"
         if not centre:

@@ -44,10 +44,6 @@ class Form:
         freeze_fields(self)
         if self.features.n != self.losses.n:
             raise DeclarationError(f"features hold {self.features.n} points, losses {self.losses.n}")
-        for bound in self.decision:
-            if bound.weights.shape != (self.n,):
-                raise DeclarationError(
-                    f"decision bound weights: given shape {bound.weights.shape}, expected ({self.n},)")
 
     @property
     def is_convex(self) -> bool:

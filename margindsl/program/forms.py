@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.errors import DeclarationError
 from margindsl.labelset.codes import simplex_codes
 from margindsl.program.answers import Variable
 from margindsl.program.form import Form
@@ -52,16 +51,6 @@ class SaddleForm(Form):
         biases = np.reshape(self.biases, (len(self.biases), -1)) if is_biased else np.zeros((count, width))
         vars(self).update(width=width, count=count, is_biased=is_biased, biases=biases)
         super().__post_init__()
-        if self.labellings.ndim != 2 or self.labellings.shape[1] != self.n or not len(self.labellings):
-            raise DeclarationError(
-                f"labellings: given shape {self.labellings.shape}, expected (T >= 1, {self.n})")
-        if self.labellings.min() < 0 or self.labellings.max() >= len(self.codes):
-            raise DeclarationError(
-                f"labels of {len(self.codes)} clusters are the whole numbers below {len(self.codes)}")
-        if self.biases.shape != (self.count, self.width):
-            raise DeclarationError(f"biases: given shape {self.biases.shape}, expected {self.count, self.width}")
-        if self.free_bias or self.decision:
-            raise DeclarationError("a saddle form has neither a free bias nor decision bounds")
 
     def coded(self, index: Any = slice(None)) -> FloatArray | IntArray:
         """Return (T q, n) coordinates of the codes of all labellings or some, those of one labelling together."""

@@ -221,21 +221,12 @@ class LiftForm(Form):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.component.shape != (self.n,) or self.sign.shape != (self.n,):
-            raise DeclarationError("component and sign of a lift have one entry a point")
         if np.any(self.component >= self.count) or np.any(self.component < -1) or (
                 self.cuts.count and not 0 <= self.cuts.positions.min() <= self.cuts.positions.max() < self.count):
             raise DeclarationError(f"a lift of {self.count} components names others")
-        for bound in self.balance:
-            if bound.vector.shape != (self.count,):
-                raise DeclarationError(f"lifted bound: given shape {bound.vector.shape}, expected ({self.count},)")
-        if not all(bound.is_symmetric for bound in self.decision):
-            raise DeclarationError("a lift takes decision bounds of the form |sum| <= l only")
         sees = np.any(self.losses.coupling, axis=1) | (self.losses.bare != 0)
         if np.any(self.absorbed[self.losses.points] & sees):
             raise DeclarationError("points whose losses share scalars, or are by label, have a component")
-        if self.losses.is_turned and self.reference is None:
-            raise DeclarationError("losses by label need a component of known labels")
 
     def variables(self) -> dict[str, Variable]:
         """Return what an answer holds; of multipliers left out the repair finds d, and takes the others for zero."""
