@@ -33,6 +33,9 @@ class GrammarError(DeclarationError):
         self.expression, self.rule, self.repair = expression, rule, repair
         super().__init__(f"`{expression}`: {rule}. {repair}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.expression, self.rule, self.repair)
+
 
 class CalculusError(DeclarationError):
     """An operation on one-dimensional convex functions has no convex or no piecewise-quadratic result."""
@@ -53,6 +56,9 @@ class ContradictionError(DeclarationError):
     def __init__(self, message: str, cycle: Sequence[tuple[int, int, str]]) -> None:
         self.cycle = tuple(cycle)
         super().__init__(message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.cycle)
 
 
 class InfeasibleError(DeclarationError):
@@ -92,7 +98,10 @@ class UnknownNameError(MarginError, ValueError):
         hint = f" Did you mean {' or '.join(repr(k) for k in near)}?" if near else ""
         hint = f" {advice}" if advice else hint
         super().__init__(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names)}.")
-        self.kind, self.name, self.known, self.nearest = kind, name, tuple(names), tuple(near)
+        self.kind, self.name, self.known, self.nearest, self.advice = kind, name, tuple(names), tuple(near), advice
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.kind, self.name, self.known, self.advice)
 
 
 def one_of(kind: str, name: Any, known: Collection[str]) -> Any:
@@ -147,6 +156,9 @@ class UnansweredError(SolverError):
     def __init__(self, words: str, advice: str = "") -> None:
         self.words, self.advice = words.rstrip("."), advice
         super().__init__(f"{self.words}. {advice}" if advice else words)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.words, self.advice)
 
 
 class TrivialityWarning(UserWarning):

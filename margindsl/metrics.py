@@ -66,7 +66,8 @@ def _codes(truth: ArrayLike, labels: ArrayLike) -> tuple[IntArray, IntArray]:
 
 
 def _numbered(name: str, classes: FloatArray) -> IntArray:
-    missing = np.array([value is None or value != value for value in classes.tolist()])
+    missing = np.array([value is None or type(value).__name__ == "NAType" or value != value
+                        for value in classes.tolist()])
     if missing.any():
         raise DeclarationError(f"{name}[{int(missing.argmax())}] is {classes[missing.argmax()]}, expected a class for "
                                "every point; leave points without one out")

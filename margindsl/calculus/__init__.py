@@ -1,6 +1,7 @@
 """One-dimensional convex functions: piecewise linear-quadratic algebra and smooth losses."""
 
-from margindsl.calculus.atoms import absolute, huber, maximum, pos, square
+from margindsl.calculus.atoms import absolute, huber, pos, square
+from margindsl.calculus.composed import maximum
 from margindsl.calculus.compound import Envelope
 from margindsl.calculus.plq import PLQ
 from margindsl.calculus.protocol import ConvexFunction

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from margindsl.calculus.plq import PLQ
-from margindsl.calculus.protocol import ConvexFunction, number
+from margindsl.calculus.protocol import number
 from margindsl.errors import CalculusError
 
 
@@ -38,24 +38,3 @@ def huber(threshold: float = 1.0) -> PLQ:
     if m <= 0:
         raise CalculusError(f"the threshold of a Huber function must be positive; given {m:g}")
     return PLQ([-m, m], [[0.0, -2 * m, -m * m], [1.0, 0.0, 0.0], [0.0, 2 * m, -m * m]])
-
-
-def maximum(f: ConvexFunction, g: ConvexFunction) -> PLQ:
-    """Return the pointwise maximum of two piecewise linear-quadratic functions.
-
-    Returns
-    -------
-    PLQ
-        With at most two more breakpoints in each common interval.
-
-    Examples
-    --------
-    >>> maximum(PLQ.affine(1), PLQ.affine(-1))
-    PLQ(-x if x <= 0; x if x >= 0)
-    """
-    for h in (f, g):
-        if not isinstance(h, PLQ):
-            raise CalculusError(f"the maximum with {h!r} has no closed form here: it is not piecewise "
-                                "linear-quadratic; use PLQ functions")
-    assert isinstance(f, PLQ) and isinstance(g, PLQ)
-    return f._maximum(g)

@@ -149,9 +149,6 @@ class Composed(Compound):
     def is_nondecreasing(self) -> bool:
         return self.inner.is_nondecreasing
 
-    def argmin(self) -> tuple[float, float]:
-        return self.inner.argmin()
-
     def minimum(self) -> float:
         return float(self.outer(self.inner.minimum()))
 
@@ -185,11 +182,6 @@ class Joined(ConvexFunction):
 @dataclass(frozen=True)
 class Largest(Joined, Compound):
     """Represent max_k ρ_k(x), of which at most one, the last, is piecewise quadratic."""
-
-    def __post_init__(self) -> None:
-        if self.domain[0] > self.domain[1]:
-            raise CalculusError(f"{', '.join(map(repr, self.terms))} are nowhere finite together; give functions whose "
-                                "domains meet")
 
     def __call__(self, x: ArrayLike) -> Any:
         return shaped(np.max([np.asarray(term(x)) for term in self.terms], axis=0))

@@ -19,7 +19,6 @@ from margindsl.calculus.protocol import (
     shaped,
     sum_of,
 )
-from margindsl.errors import CalculusError
 from margindsl.typing import ArrayLike
 
 
@@ -37,7 +36,7 @@ def scale(base: ConvexFunction, factor: float) -> ConvexFunction:
 @composed_of.register(ConvexFunction)
 def precompose(base: ConvexFunction, a: float, b: float) -> ConvexFunction:
     """Return x ↦ base(a x + b)."""
-    return PLQ.constant(base._finite_at(b)) if a == 0 else affine(base, 1.0, a, b)
+    return PLQ.constant(base(b)) if a == 0 else affine(base, 1.0, a, b)
 
 
 def affine(base: ConvexFunction, factor: float, a: float, b: float) -> ConvexFunction:
@@ -177,12 +176,6 @@ class Affine(ConvexFunction):
 class Summed(Joined):
     """Represent a sum Σ ρ_k in which at most one summand, the last, is piecewise quadratic."""
 
-    def __post_init__(self) -> None:
-        lower, upper = self.domain
-        if lower > upper:
-            raise CalculusError(f"the summands {', '.join(map(repr, self.terms))} are nowhere "
-                                "finite together; give functions whose domains meet")
-
     def __call__(self, x: ArrayLike) -> Any:
         return shaped(sum(np.asarray(term(x)) for term in self.terms))
 
@@ -196,11 +189,7 @@ class Summed(Joined):
             value, slope = (sum(map(np.asarray, parts)) for parts in zip(
                 *(term.value_and_derivative(x) for term in self.terms)))
             return shaped(value), shaped(slope)
-        inside = np.clip(x, lower, upper)
-        slopes = [np.asarray(term.derivative(inside)) for term in self.terms]
-        at_top = [np.asarray(term.subdifferential(inside)[0]) for term in self.terms]
-        top = (inside == upper) & np.isfinite(upper)
-        total = sum(np.where(top & np.isfinite(left), left, slope) for left, slope in zip(at_top, slopes))
+        total = sum(np.asarray(term.derivative(np.clip(x, lower, upper))) for term in self.terms)
         return self(x), shaped(np.where(x < lower, -np.inf, np.where(x > upper, np.inf, total)))
 
     def subdifferential(self, x: ArrayLike) -> tuple[Any, Any]:

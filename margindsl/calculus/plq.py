@@ -250,7 +250,7 @@ class PLQ(ConvexFunction):
     def precompose(self, a: float, b: float = 0.0) -> PLQ:
         a, b = number(a, "slope"), number(b, "shift")
         if a == 0:
-            return PLQ.constant(self._finite_at(b))
+            return PLQ.constant(self(b))
         return PLQ._on(*rows.precomposed(self._table, a, b))
 
     def positive_part(self) -> PLQ:
@@ -363,19 +363,13 @@ class PLQ(ConvexFunction):
         finite = self._knots[np.isfinite(self._knots)]
         return lowest >= -rows.MERGE * float(np.max(self._evaluation.size(finite), initial=0.0))
 
-    def _refinement(self, other: PLQ) -> FloatArray:
-        if max(self.lower, other.lower) > min(self.upper, other.upper):
-            raise CalculusError(f"{self!r} and {other!r} are nowhere finite together: the domains "
-                                f"{self.domain} and {other.domain} do not meet")
-        return rows.refinement(self._table, other._table)
-
     def _plus(self, other: PLQ) -> PLQ:
-        knots = self._refinement(other)
+        knots = rows.refinement(self._table, other._table)
         left, right = rows.restricted(self._table, knots), rows.restricted(other._table, knots)
         return PLQ._on(knots, rows.snapped(left + right, np.abs(left) + np.abs(right)))
 
     def _maximum(self, other: PLQ) -> PLQ:
-        knots = self._refinement(other)
+        knots = rows.refinement(self._table, other._table)
         if knots[0] == knots[-1]:
             return PLQ._on(knots, [[0.0, 0.0, max(self(knots[0]), other(knots[0]))]])
         return PLQ._on(*rows.maximum_on(knots, self._table, other._table))

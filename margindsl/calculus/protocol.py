@@ -315,13 +315,6 @@ class ConvexFunction(ABC):
         value[held] = w[held] * np.asarray(self(s[held])) + k[held] * s[held] ** 2 / 2
         return value
 
-    def _finite_at(self, b: float) -> float:
-        value = float(self(b))
-        if not np.isfinite(value):
-            raise CalculusError(f"{self!r} is infinite at {b:g}, so composing it with that constant "
-                                "gives +inf everywhere; give a constant inside its domain")
-        return value
-
     def _factor(self, factor: float) -> float:
         value = number(factor, "factor")
         if value < 0:
@@ -360,7 +353,7 @@ def checked_step(step: ArrayLike) -> FloatArray:
         return values
     if values.size and not (values.min() > 0 and values.max() < np.inf):
         raise CalculusError("a proximal step must be positive and finite; "
-                            f"given a smallest step of {values.min():g}")
+                            f"given steps from {values.min():g} to {values.max():g}")
     return values
 
 
@@ -381,8 +374,18 @@ def refuse_unproven(loss: ConvexFunction) -> None:
             if not np.all(value >= products - given - room):  # Fenchel-Young
                 raise CalculusError(f"{loss!r} is not convex, or its {words} is not its own: expected "
                                     "rho(x) + rho*(u) >= u x")
-    if loss.is_nonincreasing and np.any(u > 0):
-        raise CalculusError(f"{loss!r} says that it never rises, and has a slope of {u.max():g}")
+    fine = np.linspace(-10.0, 10.0, 20_001)  # dents that fit between the points above
+    if np.any(np.diff(np.asarray(loss.derivative(fine), dtype=float)) < -1e-9 * float(np.abs(u).max())):
+        raise CalculusError(f"{loss!r} is not convex: its derivative falls")
+    for never, side in (("rises", 1.0), ("falls", -1.0)):
+        if (loss.is_nonincreasing if side > 0 else loss.is_nondecreasing) and np.any(side * u > 0):
+            raise CalculusError(f"{loss!r} says that it never {never}, and has a slope of {side * np.max(side * u):g}")
+    try:
+        least = loss.minimum()
+    except CalculusError:  # not known, which what needs it says
+        return
+    if not least <= value.min() + 1e-9 * (abs(value.min()) + 1e-3 * middle):
+        raise CalculusError(f"{loss!r} has a value of {value.min():g}, below the {least:g} that its `minimum` says")
 
 
 def refuse_negative_weights(weights: FloatArray) -> None:

@@ -91,7 +91,7 @@ def cluster(arguments: argparse.Namespace) -> int:
         raise DeclarationError("--clusters auto: no clusters come again in other points, so that one is chosen; "
                                "--clusters 2 parts the points all the same")
     if arguments.append:
-        frame = arguments.frame.assign(cluster=model.labels_)
+        frame = appended(arguments.frame, model.labels_)
     else:
         frame = points_of(solution, arguments.names)
         frame.insert(1, "cluster", model.labels_)
@@ -164,7 +164,7 @@ def certify(arguments: argparse.Namespace) -> int:
     """Print value, bound and gap of labels; with ``--output``, write the best labels found."""
     check_targets(arguments)
     X, _ = read_points(arguments)
-    labels = read_labels(arguments.labels, X.shape[0])
+    labels = read_labels(arguments.labels, X.shape[0], arguments.names)
     if arguments.recipe is None:
         arguments.clusters = max(arguments.clusters, len(set(labels)))
     problem = declare(arguments, X)
@@ -175,7 +175,7 @@ def certify(arguments: argparse.Namespace) -> int:
     else:
         print(spoken(found.summary()))
     if arguments.output is not None:
-        write_labels(arguments.output, found.better or found.fitted)
+        write_labels(arguments.output, found.better or found.fitted, arguments.names)
     return 3 if is_stopped(found.answer, arguments) else 0
 
 
@@ -195,7 +195,7 @@ def predict(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"clusters": clusters, "decision": decision})
     if arguments.append:
-        found = frame.assign(cluster=clusters)
+        found = appended(frame, clusters)
     else:
         found = decided(decision, None if arguments.index is None else column_words(
             frame, column(frame, arguments.index, arguments.data), arguments.data))
@@ -262,6 +262,13 @@ def write_labels(target: str | None, solution: md.Solution, names: Sequence[str]
     frame = points_of(solution, names)
     frame.insert(1, "label", solution.labels)
     write_frame(target, frame)
+
+
+def appended(frame: pd.DataFrame, clusters: Any) -> pd.DataFrame:
+    """Return a table with a last column ``cluster``; a DeclarationError where it has one."""
+    if "cluster" in frame:
+        raise DeclarationError("--append: the table has a column 'cluster' already; rename it, or leave --append out")
+    return frame.assign(cluster=clusters)
 
 
 def points_of(solution: md.Solution, names: Sequence[str] | None = None) -> pd.DataFrame:

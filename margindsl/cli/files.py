@@ -256,10 +256,11 @@ def column_words(frame: pd.DataFrame, number: int, source: str) -> list[str]:
     return names.tolist()
 
 
-def read_labels(source: str, n: int) -> list[str]:
+def read_labels(source: str, n: int, names: Sequence[str] | None = None) -> list[str]:
     """Return the cluster of each of n points: the one column of a file, or its column ``label``.
 
-    A first row without numbers is a header, unless one label were missing then.
+    A first row without numbers is a header, unless one label were missing then. A column ``index`` holds the numbers of
+    the points, or their names, in order.
     """
     frame = read_frame(source, "one label a row")
     if len(frame.columns) == 1:
@@ -267,7 +268,10 @@ def read_labels(source: str, n: int) -> list[str]:
     if LABEL not in frame:
         raise DeclarationError(f"{source}: which of {frame.shape[1]} columns holds the labels? Call it 'label', or "
                                "give a file of one column")
-    if "index" in frame and not np.array_equal(numbers(frame[["index"]], source).ravel(), np.arange(len(frame))):
+    if "index" in frame and names is not None:
+        if column_words(frame, column(frame, "index", source), source) != list(names):
+            raise DeclarationError(f"{source}: the column 'index' is not that of the points in order; sort the rows")
+    elif "index" in frame and not np.array_equal(numbers(frame[["index"]], source).ravel(), np.arange(len(frame))):
         raise DeclarationError(f"{source}: the column 'index' is not 0, 1, 2, ... in order; sort the rows")
     return column_words(frame, column(frame, LABEL, source), source)
 

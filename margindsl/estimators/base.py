@@ -69,7 +69,8 @@ class MarginEstimator(BaseEstimator):
         """Return the labels to begin with, None without any."""
         if isinstance(self.warm_start, (bool, np.bool_)):
             last = getattr(self, "labels_", None) if self.warm_start else None
-            fits = last is not None and len(last) == n and np.max(last) < getattr(self, "n_clusters_", np.inf)
+            count = getattr(self, "n_clusters_", None)  # None of classes
+            fits = last is not None and len(last) == n and (count is None or np.max(last) < count)
             return last if fits else None
         return None if self.warm_start is None else np.asarray(on_cpu(self.warm_start, "warm_start"))
 

@@ -196,7 +196,12 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         if self.model is None and len(linked):
             counted = np.where(np.isin(np.arange(n), linked), LINKED, 1.0)
             weights = mean_one(counted if weights is None else counted * weights)
+        low, high = (_counts(size, n, word) for size, word in (
+            (self.min_size, "min_size"), (self.max_size, "max_size")))
         if k == 1:
+            if np.max(low or 0) > n or np.min(n if high is None else high) < n:
+                raise DeclarationError(f"n_clusters=1: one cluster has {n} points, against min_size={self.min_size}, "
+                                       f"max_size={self.max_size}")
             if cannot_link is not None and len(links[-1].pairs):
                 raise DeclarationError(f"n_clusters=1: given {len(links[-1].pairs)} cannot-links, which need two "
                                        "clusters; drop them, or ask for more clusters")
@@ -218,8 +223,6 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
             "sample_weight": weights})
         try:
             if sized:
-                low, high = (_counts(size, n, word) for size, word in (
-                    (self.min_size, "min_size"), (self.max_size, "max_size")))
                 problem = problem.with_constraints(md.sizes(problem.labels, at_least=low, at_most=high))
             problem = problem.with_constraints(*declared_links(problem.labels, must_link, cannot_link),
                                                *(md.must_link(problem.labels, pairs) for pairs in together),
@@ -315,7 +318,10 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         check_is_fitted(self)
         if self.solution_ is None:
             raise AttributeError("feature_importances_: with one cluster there are no decision values")
-        found = md.plots.influences(self.solution_)
+        try:
+            found = md.plots.influences(self.solution_)
+        except DeclarationError as error:
+            raise AttributeError(f"feature_importances_: {error}") from None
         return found / (found.sum() or 1.0)
 
     def plot(self, kind: PictureName = "margins", ax: Any = None, **options: Any) -> Any:

@@ -43,7 +43,7 @@ class PointNames:
         if given is None:
             return None
         if hasattr(given, "iloc"):
-            given = given.to_numpy()
+            given = given.astype(object).to_numpy()
         if self.is_counted or issparse(given):
             self._refuse_positions(word, issparse(given))
         if self.index is None:

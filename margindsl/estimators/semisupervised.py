@@ -187,7 +187,8 @@ class SemiSupervisedODM(MarginClassifier):
         classes = column_or_1d(_array(y))
         check_consistent_length(predicted, classes, sample_weight)
         known = self._known(classes)
-        weights = np.ones(len(known)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        given = weights_of(sample_weight, len(known))
+        weights = np.ones(len(known)) if given is None else given
         name = type(self).__name__
         if not np.any(known):
             raise DeclarationError(f"{name}.score: no class is known; give points of known class, or more "

@@ -44,7 +44,7 @@ class Walked(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Walked:
         """Walk over points (n, d); y is ignored."""
         X = self._read(X, reset=True)
-        self.moved_, self._before = random_walk(X, self.neighbours, self.steps)
+        self._points, (self.moved_, self._before) = X, random_walk(X, self.neighbours, self.steps)
         self._nearest = NearestNeighbors(n_neighbors=min(self.neighbours, X.shape[0])).fit(X)
         self._n_features_out = 2 * X.shape[1]
         return self
@@ -53,12 +53,12 @@ class Walked(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Return points (m, d) as (m, 2 d) features."""
         check_is_fitted(self)
         X = self._read(X, reset=False)
-        distances, near = self._nearest.kneighbors(X)
+        near = self._nearest.kneighbors(X, return_distance=False)
         m, p = near.shape
-        held = distances[:, 0] == 0
         mean = csr_array((np.full(m * p, 1.0 / p), near.ravel(), np.arange(0, m * p + 1, p)),
                          shape=(m, self.moved_.shape[0]))
         own = csr_array((np.ones(m), near[:, 0], np.arange(m + 1)), shape=mean.shape)
+        held = np.asarray(abs(X - own @ self._points).sum(axis=1)).ravel() == 0  # distances are rounded
         moved = diags_array((~held).astype(float)) @ mean @ self._before + diags_array(
             held.astype(float)) @ own @ self.moved_
         return beside(X, moved, self.own)

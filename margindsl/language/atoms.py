@@ -199,6 +199,13 @@ class Mean(Aggregate):
         return float(np.mean(self.inner.numeric()))
 
 
+class Greatest(Aggregate):
+    """Represent the greatest entry of a constant, whose parameters may change."""
+
+    def numeric(self) -> float:
+        return float(np.max(self.inner.numeric()))
+
+
 class Variance(Aggregate):
     """Represent the variance over points, min over s of the mean of (x − s)²; it is lowered, not evaluated."""
 
@@ -240,10 +247,12 @@ def max(x: Any) -> Expression:
     """
     x = _entries(x, "max")
     parts = x.children if isinstance(x, Maximum) else (x.inner, Constant(0.0)) if isinstance(x, PositivePart) else (x,)
-    fixed = [float(np.max(part.numeric())) for part in parts if part.is_constant]
+    fixed = [part for part in parts if part.is_constant]
     top: Expression = Scalar(name="top", nonneg=bool(fixed))
-    if np.any(fixed):
-        top = top + np.max(fixed)
+    if any(isinstance(node, Parameter) for part in fixed for node in part.walk()):
+        top = top + Greatest(fixed[0] if len(fixed) == 1 else Maximum(*fixed))
+    elif values := [float(np.max(part.numeric())) for part in fixed if np.any(part.numeric())]:
+        top = top + np.max(values)
     return reduce(add, (Total(PositivePart(part - top)) for part in parts if not part.is_constant), top)
 
 

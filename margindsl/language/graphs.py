@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,11 @@ def weighted_pairs(pairs: Any, n: int, word: str, name: str) -> tuple[Any, Float
         import scipy.sparse as sp
 
         matrix = sp.csr_array(pairs, dtype=float)
-        upper = sp.triu(matrix.maximum(matrix.T), k=1).tocoo() if matrix.shape == (n, n) else pairs.tocoo()
+        if matrix.shape != (n, n):
+            raise DeclarationError(f"md.{word}: the matrix has shape {matrix.shape}, expected {(n, n)}")
+        greater = abs(matrix) > abs(matrix).T  # of an entry and the one across, the greater in size
+        upper = sp.triu(matrix.multiply(greater) + matrix.T - matrix.T.multiply(greater), k=1).tocoo()
+        upper.eliminate_zeros()
         return np.column_stack([upper.row, upper.col]), upper.data
     if not hasattr(pairs, "edges"):
         raise DeclarationError(f"md.{word}(weight={name!r}): a word is an attribute of edges of a networkx graph, or "
@@ -78,6 +83,8 @@ def _read_pairs(pairs: Any, n: int, word: str) -> IntArray:
     if array.ndim != 2 or array.shape[1] != 2:
         raise DeclarationError(
             f"md.{word}: given shape {array.shape}, expected pairs of shape (m, 2), a graph or a sparse matrix")
+    if array.dtype == object and all(isinstance(end, Integral) and abs(int(end)) < 2**62 for end in array.flat):
+        array = array.astype(int)
     if array.dtype.kind not in "iu" and not (array.dtype.kind == "f" and np.all(array == np.round(array))):
         raise DeclarationError(f"md.{word}: pairs of type {array.dtype}, expected integer point numbers")
     beyond = np.flatnonzero(np.any((array < 0) | (array >= n), axis=1))

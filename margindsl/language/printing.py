@@ -258,6 +258,7 @@ FORMS: dict[str, tuple[int | Callable[[Any], int], Template, Template]] = {
                           rf"{e.labels.latex()} = -1 \end{{cases}}"),
     "Curve": (100, lambda e: f"md.{e.word}({e.before}{e.inner.text()}{e.after})", _curve_latex),
     "Total": (100, "md.sum({0})", _total_latex),
+    "Greatest": (100, "md.max({0})", r"\max\left({0}\right)"),
     "Mean": (100, "md.mean({0})",
              lambda e: rf"\frac{{1}}{{{len(e.inner) if e.inner.shape else 1}}}{_total_latex(e)}"),
     "Variance": (100, "md.var({0})", _variance_latex),

@@ -83,7 +83,7 @@ def sizes(labels: Any, at_least: Any = None, at_most: Any = None) -> Sizes:
     ----------
     labels : Labels, or labels of a group, y[group]
     at_least, at_most : int, sequence of k ints, or None
-        At most n where more is given.
+        Of two clusters that of −1 is the first. At most n where more is given.
 
     Raises
     ------
@@ -124,8 +124,9 @@ class Count:
         self.known, self.label = known, int(known.labels.names.read(np.unique(known.values()))[0])
 
     def _within(self, sign: str, number: float, least: float, most: float) -> Sizes:
-        if not isinstance(number, Real):
-            raise DeclarationError(f"md.count(...) {sign} {type(number).__name__}: expected a number")
+        if not isinstance(number, Real) or number != number:
+            given = number if isinstance(number, Real) else type(number).__name__
+            raise DeclarationError(f"md.count(...) {sign} {given}: expected a number")
         labels, group, written = self.known.labels, np.unique(self.known.index), f"{sign} {float(number):g}"
         low, high = whole_sizes(least, most, len(group))
         if low > high:
@@ -143,6 +144,11 @@ class Count:
 
     def __eq__(self, number: float) -> Sizes:  # type: ignore[override]
         return self._within("==", number, number, number)
+
+    def __lt__(self, number: Any) -> Sizes:
+        raise GrammarError(f"md.count({self.known.text()})", "is compared by <=, >= or ==", "Write <= m - 1 for < m.")
+
+    __gt__ = __ne__ = __lt__  # type: ignore[assignment]
 
 
 def count(known: Any) -> Count:

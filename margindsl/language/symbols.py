@@ -74,7 +74,9 @@ class Parameter(Expression):
 
     @value.setter
     def value(self, value: Any) -> None:
-        array = value if isinstance(value, np.ndarray | list | tuple) else None
+        value = value[()] if isinstance(value, np.ndarray) else value  # a number of an array without dimensions
+        several = isinstance(value, np.ndarray | list | tuple) or hasattr(value, "to_numpy")
+        array = value if several else None
         try:
             number = float(value) if is_number(value) else np.nan
         except OverflowError:  # an integer or fraction beyond the largest float

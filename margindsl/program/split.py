@@ -170,10 +170,7 @@ def merged_rows(losses: Losses, absorbed: BoolArray) -> Losses:
         points = np.flatnonzero(kind.ravel() == k)
         rows = [(int(t), c, a, d) for t, c, a, d in flat[points[0]].reshape(-1, 4) if t >= 0]
         parts: list[ConvexFunction] = [losses.terms[t].loss.precompose(a, d) * float(c) for t, c, a, d in rows]
-        try:
-            total = [sum(parts[1:], start=parts[0])] if parts else []
-        except CalculusError:  # they are nowhere finite together
-            total = parts
+        total = [sum(parts[1:], start=parts[0])] if parts else []
         whole = parts if apart and total and total[0].is_solved_apart else total
         terms += [LossTerm(loss, points, unit[points], np.ones(len(points)), np.zeros(len(points)),
                            np.zeros((len(points), 0))) for loss in whole]

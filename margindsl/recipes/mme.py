@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import margindsl as md
@@ -79,7 +80,7 @@ def maximum_margin_embedding(X: Any, components: int = 2, *, C: float | md.Param
     >>> np.column_stack([first.decision, second.decision]).shape
     (4, 2)
     """
-    if isinstance(components, bool) or not isinstance(components, int) or components < 1:
+    if isinstance(components, bool) or not isinstance(components, Integral) or components < 1:
         raise DeclarationError(
             f"maximum_margin_embedding(components={components!r}): expected an integer of at least 1")
     found: list[md.Solution] = []

@@ -120,7 +120,7 @@ def judges_of(X: FloatArray, clusters: int = 2) -> list[md.Problem]:
     (5, 30.0)
     """
     judges = []
-    for kernel in ("linear", *(md.RBF(width * mean_distance, rank=min(RANK, len(X))) for width in WIDTHS)):
+    for kernel in ("linear", *(md.RBF(width * mean_distance, rank=min(RANK, np.shape(X)[0])) for width in WIDTHS)):
         features = build(X, kernel).toarray()
         features = features * np.sqrt(len(features) / np.sum(features**2))
         y, f = md.Labels(len(features), clusters=clusters), md.Hyperplane(features, centre=False)

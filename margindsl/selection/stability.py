@@ -121,7 +121,8 @@ def select_clusters(X: Any, clusters: int | Iterable[int] = MOST, clusterer: Any
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     tried: Any = range(1, int(clusters) + 1) if isinstance(clusters, Integral) else clusters
     try:
-        numbers = sorted({int(k) for k in tried})
+        tried = list(tried)
+        numbers = sorted({int(k) for k in tried}) if all(k == int(k) for k in tried) else []
     except (TypeError, ValueError):
         numbers = []
     if not numbers or numbers[0] < 1 or isinstance(clusters, bool):
@@ -137,6 +138,7 @@ def select_clusters(X: Any, clusters: int | Iterable[int] = MOST, clusterer: Any
     if numbers[-1] > max(1, n // 2):
         raise DeclarationError(f"{numbers[-1]} clusters of {n} points: each half of the points needs as many as "
                                "clusters; try fewer")
+    X = X.tocsr() if hasattr(X, "tocsr") else X
     rng = np.random.default_rng(random_state)
     drawn = np.sort(rng.choice(n, min(n, SAMPLE), replace=False))
     points = X.iloc[drawn] if hasattr(X, "iloc") else (X if hasattr(X, "shape") else np.asarray(X))[drawn]

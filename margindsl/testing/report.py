@@ -116,7 +116,7 @@ def requirement_of(check: Callable[..., None]) -> str:
 def run_checks(subject: Any, name: str, checks: Mapping[str, Callable[[Any], None]],
                only: Iterable[str] | None) -> Report:
     """Run checks on a subject and collect their outcomes."""
-    chosen = list(checks) if only is None else list(only)
+    chosen = list(checks) if only is None else [only] if isinstance(only, str) else list(only)
     for key in chosen:
         one_of("conformance check", key, checks)
     return Report(name, tuple(_outcome(subject, key, checks[key]) for key in chosen))

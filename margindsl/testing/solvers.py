@@ -19,7 +19,7 @@ from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.program.lift import LiftForm
 from margindsl.program.lift_certificate import repair_lift
 from margindsl.relaxations.exact import Exact
-from margindsl.runtime.registry import as_relaxation, make_solver
+from margindsl.runtime.registry import as_relaxation, as_solver
 from margindsl.testing.report import Report, Trial, require, run_checks
 from margindsl.testing.zoo import zoo
 
@@ -51,7 +51,7 @@ def check_solver(solver: Any, only: Iterable[str] | None = None) -> Report:
     """
     if isinstance(solver, type):
         solver = solver()
-    subject: Solver = make_solver(solver) if isinstance(solver, str) else solver
+    subject = as_solver(solver)
     return run_checks(SolverTrial(subject), f"solver {subject.name!r}", SOLVER_CHECKS, only)
 
 
@@ -213,7 +213,7 @@ def _reference_forms() -> dict[str, Form]:
 @cache
 def _reference_value(reference: str, name: str) -> float | None:
     """Return a reference's value of a standard form, the same whoever is compared; None where it refuses the form."""
-    form, solver = _reference_forms()[name], make_solver(reference)
+    form, solver = _reference_forms()[name], as_solver(reference)
     return bracket(form, answer(solver, form))[0] if solver.accepts(form) else None
 
 

@@ -158,7 +158,8 @@ def boundary(solution: Any, ax: Any = None, X: Any = None) -> None:
         If the solution was loaded without its problem, or its points are known by their kernel alone.
     """
     known = declared(solution, "its points")
-    links = (known.must, known.cannot) if X is None else ()
+    pairs = (known.must, known.cannot) if X is None else ()
+    links = [found[(found < len(solution.labels)).all(axis=1)] for found in pairs]  # others lead beyond the points
     views, decide = _views(solution, X)
     if X is not None:
         solution = replace(solution, labels=solution.predict(X), basis=None, certificate=None)

@@ -49,7 +49,7 @@ class Interior(EngineSolver):
         size, order = newton_order(form)
         if max(size, order) > self.most:
             return Refusal(f"{size} multipliers and a matrix of order {order}, where {self.most} are accepted",
-                           "Use solver='burer-monteiro', or Interior(most=...)")
+                           f"Use solver='burer-monteiro', or md.Solver('interior', most={max(size, order)})")
         return Offer(f"{size} multipliers, a matrix of order {order}")
 
     def solve_lift(self, form: LiftForm, budget: Budget, start: RawSolution | None) -> RawSolution:

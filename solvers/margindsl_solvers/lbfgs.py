@@ -48,8 +48,7 @@ class LBFGS(RowsSolver):
     def offer(self, form: Form) -> Offer | Refusal:
         for term in form.losses.terms:
             if not term.loss.is_smooth:
-                return Refusal(
-                    f"lbfgs needs a smooth loss, and {term.loss!r} has a kink or a bounded domain", _REPAIR)
+                return Refusal(f"lbfgs needs a smooth loss, and {term.loss!r} has a kink", _REPAIR)
         if form.decision:
             return Refusal(
                 f"lbfgs takes no constraints, and the form has {len(form.decision)} decision bounds", _REPAIR)

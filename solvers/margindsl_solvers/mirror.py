@@ -57,9 +57,9 @@ class MirrorSolver(EngineSolver):
     def offer(self, form: Form) -> Offer | Refusal:
         scalars, biased = form.losses.scalars.count, form.is_biased  # type: ignore[attr-defined]
         if (self.schedule == "theorem" and scalars) or (self.schedule != "adaptive" and biased):
-            return Refusal(f"the published steps of {self.name} move masses and duals alone, neither shared scalars "
-                           f"nor a bias", f"use solver={self.name!r} with its defaults, full gradients and adaptive "
-                           "steps, or 'clarabel'")
+            return Refusal(f"sampling={self.sampling!r} of {self.name} moves masses and duals alone, "
+                           f"{'no bias' if biased else 'no shared scalars'}", f"use solver={self.name!r} with its "
+                           "defaults, full gradients and adaptive steps, or 'clarabel'")
         if (refusal := refuse_unconjugated(self.name, form)) is not None:
             return refusal
         if self.schedule == "theorem" and not bounded(form.losses):

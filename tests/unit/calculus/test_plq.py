@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from margindsl.calculus import PLQ, Logistic, absolute, huber, maximum, pos, square
+from margindsl.calculus import PLQ, Logistic, absolute, huber, pos, square
 from margindsl.calculus.polyline import CACHED
 from margindsl.errors import CalculusError
 
@@ -203,15 +203,12 @@ def test_far_scales(scale):
     (lambda: Logistic() * -1.0, "would be concave; give a non-negative factor"),
     (lambda: hinge + inf, "summand inf is not a finite number"),
     (lambda: hinge.precompose(np.nan), "slope nan is not a finite number"),
-    (lambda: PLQ.indicator(0, 1).precompose(0, 2), "infinite at 2"),
-    (lambda: PLQ.indicator(0, 1) + PLQ.indicator(2, 3), "nowhere finite together"),
     (lambda: (hinge + -1.0).absolute(), "not convex: it is not affine and falls to -1 < 0"),
     (lambda: (hinge + -1.0).square(), "not convex: it is not affine and falls to -1 < 0"),
     (lambda: square().square(), "not piecewise quadratic: it has quadratic pieces"),
     (lambda: hinge.prox(1.0, 0.0), "step must be positive and finite"),
     (lambda: hinge.envelope(-1.0), "step must be positive and finite"),
     (lambda: huber(0.0), "must be positive; given 0"),
-    (lambda: maximum(hinge, Logistic()), "not piecewise linear-quadratic; use PLQ functions"),
     (lambda: hinge.minimum_with_quadratic(-1.0, 0.0), "weight -1 of a convex function"),
 ])
 def test_refusals_say_what_is_wrong(build, words):

@@ -162,8 +162,6 @@ def test_zero_and_constant_compositions():
     (lambda: Exponential().split(), "give its class a `split` method"),
     (lambda: (Exponential() + PLQ.affine(-0.5)).argmin(), "no minimiser was found"),
     (lambda: (2 * loss + pos()).minimum_with_quadratic(1.0, -1.0), "use a piecewise linear-quadratic loss"),
-    (lambda: loss.conjugate().precompose(0, 2.0), "infinite at 2"),
-    (lambda: loss.conjugate() + PLQ.indicator(1, 2), "finite together"),
     (lambda: loss.prox(0.0, -1.0), "step must be positive"),
     (lambda: loss.minimum_with_quadratic(-1.0, 1.0), "weight -1"),
 ])

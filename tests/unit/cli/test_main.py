@@ -504,3 +504,28 @@ def test_advice_is_in_words_of_the_command_line(tmp_path, capsys):
     said = " ".join(capsys.readouterr().err.split())
     assert "margindsl certify" in said and "md." not in said and "solution." not in said
     assert (" / 0 of 20 points; that none is empty is a constraint: --balance" in said) == (" / 0 of" in said)
+
+
+def test_labels_that_were_written_with_names_are_read_with_them(data, tmp_path, capsys):
+    named = tmp_path / "named.csv"
+    head, *rows = Path(data).read_text(encoding="utf-8").splitlines()
+    lines = [f"name,{head}", *(f"p{i},{row}" for i, row in enumerate(rows))]
+    named.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    table = [str(named), "--index", "name", "--truth", "kind", "--balance", "0.1"]
+    found, better = str(tmp_path / "labels.csv"), str(tmp_path / "better.csv")
+    assert main(["solve", *table, "--relaxation", "alternating", "--quiet", "--output", found]) == 0
+    certified = ["certify", table[0], found, *table[1:], "--relaxation", "alternating", "--output", better]
+    assert main(certified) == 0
+    assert [row["index"] for row in rows_of(Path(better).read_text(encoding="utf-8"))] == [f"p{i}" for i in range(N)]
+    lines = Path(found).read_text(encoding="utf-8").splitlines()
+    Path(found).write_text("\n".join([lines[0], *reversed(lines[1:])]) + "\n", encoding="utf-8")
+    capsys.readouterr()
+    assert main(certified) != 0 and "sort the rows" in capsys.readouterr().err
+
+
+def test_a_column_that_would_be_lost_is_not_appended(data, tmp_path, capsys):
+    text = Path(data).read_text(encoding="utf-8").replace("kind", "cluster")
+    taken = tmp_path / "taken.csv"
+    taken.write_text(text, encoding="utf-8")
+    assert main(["cluster", str(taken), "--truth", "cluster", "--append", "--quiet"]) != 0
+    assert "'cluster' already" in capsys.readouterr().err

@@ -4,12 +4,15 @@ import inspect
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import make_blobs
 
 import margindsl as md
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.estimators import MarginClusterer, MaximumMarginEmbedding, SemiSupervisedODM
+from margindsl.estimators.walked import Walked
 from margindsl.recipes.recipe import traits_of
 
 X, TRUTH = make_blobs(24, centers=[[-2, 0], [2, 0]], random_state=0)
@@ -135,3 +138,40 @@ def test_a_model_of_other_points_is_refused():
     X = np.random.default_rng(0).normal(size=(30, 3))
     with pytest.raises(DeclarationError, match="5 points, X has 30"):
         MarginClusterer(model=lambda points: md.recipes.mmc(points[:5])).fit(X)
+
+
+def test_one_cluster_keeps_its_sizes():
+    for sizes in ({"max_size": 3}, {"min_size": 40}):
+        with pytest.raises(DeclarationError, match="n_clusters=1: one cluster has 12 points, against"):
+            MarginClusterer(1, **sizes).fit(np.eye(12))
+    assert not MarginClusterer(1, max_size=12).fit(np.eye(12)).labels_.any()
+
+
+def test_influences_that_are_not_known_are_no_attribute():
+    X = np.random.default_rng(0).normal(size=(12, 2)) + np.repeat([[-3, 0], [3, 0]], 6, axis=0)
+    assert not hasattr(MarginClusterer(2, kernel="precomputed").fit(X @ X.T), "feature_importances_")
+
+
+def test_a_second_fit_of_named_classes_begins_anew():
+    X = np.random.default_rng(0).normal(size=(12, 2)) + np.repeat([[-3, 0], [3, 0]], 6, axis=0)
+    classes = np.array(["a", *[None] * 10, "b"], dtype=object)
+    model = SemiSupervisedODM("ssodm", warm_start=True).fit(X, classes)
+    assert np.array_equal(model.fit(X, classes).predict(X), np.repeat(["a", "b"], 6))
+    for weights, words in ((np.ones((12, 1)), "a weight a point"), ([-1.0] * 3 + [1.0] * 9, "at least 0")):
+        with pytest.raises(DeclarationError, match=words):
+            model.score(X, np.repeat(["a", "b"], 6), sample_weight=weights)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_walked_points_are_recognised_in_many_columns(make):
+    Z = np.random.default_rng(1).normal(size=(60, 40))
+    found = Walked().fit(make(Z)).transform(make(Z))
+    assert abs(found - md.walked(Z)).max() < 1e-12
+
+
+def test_pairs_of_dates_are_names():
+    X = np.random.default_rng(0).normal(size=(12, 2)) + np.repeat([[-3, 0], [3, 0]], 6, axis=0)
+    days = pd.date_range("2020-01-01", periods=12)
+    pairs = pd.DataFrame({"i": days[:2], "j": days[6:8]})
+    labels = MarginClusterer().fit(pd.DataFrame(X, index=days, columns=["a", "b"]), cannot_link=pairs).labels_
+    assert labels[0] != labels[6] and labels[1] != labels[7]

@@ -7,6 +7,7 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 import margindsl as md
 from margindsl.errors import DeclarationError, GrammarError
@@ -234,3 +235,22 @@ def test_products_of_selections_are_selections_of_margins(name):
         objective = md.sq_norm(f) + (md.sum(loss) if loss.shape else loss)
         values.append(md.Problem(md.Minimize(objective), [y[0] != y[1]]).solve("exact").value)
     assert values[0] == pytest.approx(values[1], rel=1e-9)
+
+
+def test_counts_are_bounded_by_numbers_and_not_strictly():
+    y = md.Labels(5)
+    for compare in (lambda c: c < 2, lambda c: c > 2, lambda c: c != 2):
+        with pytest.raises(GrammarError, match="is compared by <=, >= or =="):
+            compare(md.count(y[:3] == 1))
+    with pytest.raises(DeclarationError, match=r"md.count\(...\) <= nan: expected a number"):
+        md.count(y[:3] == 1) <= np.nan  # noqa: B015
+
+
+def test_links_of_objects_and_of_weighted_matrices():
+    y, W = md.Labels(12), sp.csr_array(([-2.0], ([0], [1])), (12, 12))
+    assert md.must_link(y, np.array([[0, 1]], dtype=object)).pairs.tolist() == [[0, 1]]
+    for matrix in (W, W.T, W + W.T):
+        energy = md.must_link(y, matrix, weight="w")
+        assert energy.pairs.tolist() == [[0, 1]] and energy.text() == "md.must_link(y, 1 pairs, weight=array([-2]))"
+    with pytest.raises(DeclarationError, match=r"the matrix has shape \(3, 3\), expected \(12, 12\)"):
+        md.must_link(y, sp.csr_array(([2.0], ([0], [1])), (3, 3)), weight="w")

@@ -229,3 +229,25 @@ def test_fingerprints_see_a_change_of_everything(rows, tmp_path, monkeypatch):
     os.utime(tmp_path / "many", ns=(owned._print[1], owned._print[1]))
     with pytest.raises(DeclarationError):
         owned.check()
+
+
+def test_numbers_without_dimensions_and_series_are_values_of_parameters():
+    lam = md.Parameter(np.array(2.0), name="lam")
+    assert type(lam.value) is float
+    lam.value = np.array(3.0)
+    assert type(lam.value) is float and lam.value == 3.0
+    assert np.array_equal(md.Parameter(pd.Series([1.0, 2.0], index=[5, 4])).value, [1.0, 2.0])
+
+
+def test_the_greatest_loss_follows_a_parameter():
+    y, f, floor = md.Labels(len(POINTS)), md.Hyperplane(POINTS), md.Parameter(1.0, name="floor")
+    objective = md.sq_norm(f) / 2 + md.max(md.maximum(1 - y * f, floor))
+    problem = md.Problem(md.Minimize(objective), [abs(md.sum(y)) <= len(POINTS) % 2])
+    assert problem.parameters == (floor,) and "md.max(floor)" in problem.objective.expression.text()
+    values = []
+    for value in (1.0, 50.0):
+        floor.value = value
+        found = problem.solve("alternating", random_state=0)
+        assert found.value >= value * (1 - 1e-6) and found.verify()
+        values.append(found.value)
+    assert values[1] == pytest.approx(50.0, rel=1e-6), "w = 0 costs no more than the floor"

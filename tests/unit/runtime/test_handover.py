@@ -1,5 +1,6 @@
 """A default solver that fails hands over to the next one; a solver the user named does not."""
 
+import copy
 import dataclasses
 import pickle
 
@@ -8,7 +9,7 @@ import pytest
 
 import margindsl as md
 from margindsl.contract import Budget, RawSolution, Session, Status
-from margindsl.errors import SolverError, UnansweredError
+from margindsl.errors import ContradictionError, GrammarError, SolverError, UnansweredError, UnknownNameError
 from margindsl.program.certificates import certify_least_value
 from margindsl.runtime.compiled import better, trouble_of
 from margindsl.runtime.options import SolveOptions
@@ -325,3 +326,11 @@ def test_least_value():
     y, f, rho = md.Labels(8), md.Hyperplane(X), md.Scalar(nonneg=True, name="rho")
     shared = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.pos(rho - y * f)) - rho), [abs(md.sum(y)) <= 0])
     assert shared.program().losses.least_value() == -np.inf
+
+
+@pytest.mark.parametrize("error", [
+    UnknownNameError("solver", "x", ["y"], "Write y."), GrammarError("a", "b", "c"),
+    ContradictionError("links", [(0, 1, "must-link")]), UnansweredError("words", "advice")])
+def test_errors_come_back_from_workers(error):
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(again) is type(error) and str(again) == str(error) and vars(again) == vars(error)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
@@ -68,3 +69,10 @@ def test_known_labels_links_and_sizes_bound_the_number():
         MarginClusterer("auto", kernel="precomputed").fit(X @ X.T)
     with pytest.raises(DeclarationError, match="one a cluster"):
         MarginClusterer("auto", min_size=[1, 2]).fit(X)
+
+
+def test_clusters_to_try_are_whole_numbers_and_points_of_any_sparse_kind():
+    X = np.random.default_rng(0).normal(size=(24, 2)) + np.repeat([[-3, 0], [3, 0]], 12, axis=0)
+    with pytest.raises(DeclarationError, match="whole numbers from 1 on"):
+        md.select_clusters(X, [1, 2.7])
+    assert str(md.select_clusters(sp.coo_array(X), [1, 2])) == str(md.select_clusters(sp.csr_array(X), [1, 2]))

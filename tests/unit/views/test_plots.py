@@ -134,3 +134,11 @@ def test_what_there_is_no_picture_of(mixed, tmp_path):
     kernel = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 0])
     with pytest.raises(DeclarationError, match="kernel alone"):
         kernel.solve("alternating", random_state=0).plot("boundary")
+
+
+def test_problems_with_rows_beyond_their_points_are_drawn(tmp_path):
+    X = np.random.default_rng(0).normal(size=(12, 2)) + np.repeat([[-3, 0], [3, 0]], 6, axis=0)
+    linked = md.recipes.softlinks(X, must_link=[(0, 1)], cannot_link=[(0, 7)]).solve("alternating", random_state=0)
+    assert linked.plot("boundary").has_data()
+    linked.report(tmp_path / "page.html")
+    assert "<svg" in (tmp_path / "page.html").read_text(encoding="utf-8")

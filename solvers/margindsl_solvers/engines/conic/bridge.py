@@ -85,9 +85,11 @@ class ConicSolver(Solver):
         named = cls.engine if isinstance(cls.engine, str) else options.get("engine")
         own, known = cls.option_names(), package_of(str(named).upper()).names()
         given = options.get("settings")
-        for key in [*options, *(given if isinstance(given, Mapping) else ())]:
-            if key not in own and (named is None or key in OF_SOLVE or (known and key not in known)):
-                raise UnknownNameError(f"option of solver {cls.name!r}", key, [*own, *known], cls._position(key))
+        passed = [key for key in options if key not in own]
+        for key in [*passed, *(given if isinstance(given, Mapping) else ())]:
+            if named is None or (known and key not in known) or (key in OF_SOLVE and key in passed):
+                names = [*own, *known] if key in passed else known
+                raise UnknownNameError(f"option of solver {cls.name!r}", key, names, cls._position(key))
         return super().__new__(cls, **{key: value for key, value in options.items() if key in own})
 
     def __init__(self, **options: Any) -> None:
@@ -102,13 +104,12 @@ class ConicSolver(Solver):
         return cones_of(self.engine)
 
     def accepts(self, form: Form) -> Offer | Refusal:
-        kind = kind_of(form)
+        kind = of_form(KINDS, form)
         if kind is None:
             return Refusal(f"it does not know the form {type(form).__name__}")
         if "quadratic" not in self.cones:
             return Refusal(f"solver {self.name!r} takes linear programs only", f"Choose {_alternatives('quadratic')}")
-        answer: Offer | Refusal = kind.judge(self, form)
-        return answer
+        return kind[0](self, form)
 
     def open(self, form: Form) -> ConicSession:
         return ConicSession(self, form)
@@ -313,37 +314,16 @@ def is_bounded(form: Form) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class Kind:
-    """Represent a kind of forms.
-
-    Parameters
-    ----------
-    judge : callable
-        Of a solver: whether it takes such a form.
-    lowering : callable
-        Returns the class that writes such a form for cvxpy.
-    """
-
-    judge: Callable[[ConicSolver, Any], Offer | Refusal]
-    lowering: Callable[[Any], type[Lowering[Any]]]
-
-
-KINDS: dict[type[Form], Kind] = {
-    FixedLabelForm: Kind(ConicSolver._judge_fixed, lambda form: FixedLabelLowering),
-    ClusterForm: Kind(ConicSolver._judge_clusters, lambda form: ClusterLowering),
-    SaddleForm: Kind(ConicSolver._judge_saddle, lambda form: SaddleLowering),
-    LiftForm: Kind(ConicSolver._judge_lift, lambda form: LiftDual),
+KINDS: dict[type[Form], tuple[Callable[[ConicSolver, Any], Offer | Refusal], type[Lowering[Any]]]] = {
+    FixedLabelForm: (ConicSolver._judge_fixed, FixedLabelLowering),
+    ClusterForm: (ConicSolver._judge_clusters, ClusterLowering),
+    SaddleForm: (ConicSolver._judge_saddle, SaddleLowering),
+    LiftForm: (ConicSolver._judge_lift, LiftDual),
 }
-
-
-def kind_of(form: Form) -> Kind | None:
-    """Return the kind of a form, that of the nearest class it derives from; None where it is unknown."""
-    return of_form(KINDS, form)
 
 
 def lowering_of(form: Form) -> type[Lowering[Any]]:
     """Return the class that writes a form for cvxpy."""
-    kind = kind_of(form)
+    kind = of_form(KINDS, form)
     assert kind is not None  # refused otherwise
-    return kind.lowering(form)
+    return kind[1]

@@ -17,6 +17,7 @@ from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.conic import modelling as cp
+from margindsl_solvers.engines.rows.model import into_domain
 
 F = TypeVar("F", bound=Form)
 
@@ -27,7 +28,6 @@ class Lowering(ABC, Generic[F]):
     The problem is built once; `load` sets its parameters, so that forms of one structure share a compilation.
     """
 
-    constant_slopes: ClassVar[bool] = False
     is_dual: ClassVar[bool] = False
 
     def __init__(self, form: F) -> None:
@@ -48,25 +48,24 @@ class Lowering(ABC, Generic[F]):
 
     def fits(self, form: F) -> bool:
         """Return whether the form differs from the one built in parameters alone."""
-        return same_structure(self.form, form, self.constant_slopes)
+        return same_structure(self.form, form)
 
     def error(self, form: F, variables: dict[str, FloatArray]) -> float:
         """Return the relative error of an answer, recomputed; 0 where the form judges it elsewhere."""
         return 0.0
 
 
-def same_structure(a: Form, b: Form, with_slopes: bool = False) -> bool:
+def same_structure(a: Form, b: Form) -> bool:
     """Return whether two forms share features, losses, rows, coupling and decision bounds."""
     if a is b:
         return True
     if type(a) is not type(b) or a.features is not b.features or a.free_bias != b.free_bias:
         return False
-    names = ("points", "coupling", "slopes") if with_slopes else ("points", "coupling")
     pairs, bounds = list(zip(a.losses.terms, b.losses.terms)), zip(a.decision, b.decision)
     alike = a.losses is b.losses or (
         a.losses.n == b.losses.n and len(a.losses.terms) == len(b.losses.terms)
         and all(s.loss is t.loss or s.loss == t.loss for s, t in pairs)
-        and all(_same(getattr(s, name), getattr(t, name)) for s, t in pairs for name in names)
+        and all(_same(getattr(s, name), getattr(t, name)) for s, t in pairs for name in ("points", "coupling"))
         and _same(a.losses.scalars.nonneg, b.losses.scalars.nonneg))
     return alike and len(a.decision) == len(b.decision) and all(s is t or (
         s.lower == t.lower and s.upper == t.upper and _same(s.weights, t.weights)) for s, t in bounds)
@@ -190,22 +189,6 @@ class CouplingRows:
         for chosen, constraint in self.parts:
             s[chosen] = np.ravel(constraint.dual_value)
         return s
-
-
-def into_domain(losses: Losses, u: FloatArray) -> FloatArray:
-    """Return u with −u/c clipped into the domain of every ρ*, so that round-off never makes the dual −∞."""
-    out = np.zeros(losses.rows)
-    for term, part in losses.slices():
-        low, high = term.loss.conjugate().domain
-        active = term.weights > 0
-        c = np.where(active, term.weights, 1.0)
-        inside = -c * np.clip(-u[part] / c, low, high)
-        ratio = -inside / c
-        # the product and the quotient round: two units in the last place bring the ratio back
-        step = 2 * np.spacing(np.abs(inside))
-        inside = inside + step * (ratio > high) - step * (ratio < low)
-        out[part] = np.where(active, inside, 0.0)
-    return out
 
 
 class FixedLabelLowering(Lowering[FixedLabelForm]):

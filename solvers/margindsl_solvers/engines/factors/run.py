@@ -187,7 +187,7 @@ class FactorRun(Course[Bracket]):
             if self.unmet and worst > 0.25 * self.violation:
                 self.penalty = np.minimum(self.penalty * 3.0, self.ceiling)
             self.violation = worst
-        self.smooth, _ = self.smooth.advance(self.margins, s)
+        self.smooth = self.smooth.advance(self.margins, s)
         if len(self.trace) % 8 == 0:
             self.smooth = self.smooth.sharpen(0.3)
         Z, U = self.escape

@@ -30,23 +30,19 @@ class Smoothed:
         terms = tuple(t if t.loss.is_smooth else replace(t, loss=t.loss.envelope(step)) for t in losses.terms)
         return cls(Losses(losses.n, terms, losses.scalars), losses, step)
 
-    def advance(self, margins: FloatArray, scalars: FloatArray | None = None) -> tuple[Smoothed, float]:
-        """Return the losses around the multipliers found at some margins (and scalars), and the splitting error."""
+    def advance(self, margins: FloatArray, scalars: FloatArray) -> Smoothed:
+        """Return the losses around the multipliers found at some margins and scalars."""
         if self.step == 0:
-            return self, 0.0
-        terms, worst = [], 0.0
+            return self
+        terms = []
         for term, exact in zip(self.losses.terms, self.exact.terms):
             if exact.loss.is_smooth:
                 terms.append(term)
                 continue
-            v = margins[term.points] * term.slopes + exact.shifts
-            if scalars is not None and len(scalars):
-                v = v + term.coupling @ scalars
-            slope = np.asarray(term.loss.derivative(v + (term.shifts - exact.shifts)))
-            moved = np.abs(self.step * slope - (term.shifts - exact.shifts))
-            worst = max(worst, float(moved.max(initial=0.0)))
+            v = margins[term.points] * term.slopes + term.shifts + term.coupling @ scalars
+            slope = np.asarray(term.loss.derivative(v))
             terms.append(replace(term, shifts=exact.shifts + self.step * slope))
-        return replace(self, losses=Losses(self.losses.n, tuple(terms), self.losses.scalars)), worst
+        return replace(self, losses=Losses(self.losses.n, tuple(terms), self.losses.scalars))
 
     def sharpen(self, factor: float) -> Smoothed:
         """Return the same multipliers with another envelope step."""

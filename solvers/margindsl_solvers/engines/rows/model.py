@@ -376,6 +376,22 @@ def reach(form: LabelledForm) -> float:
     return float(losses.weights @ losses.slopes**2) * float(form.features.trace) / max(1, form.n)
 
 
+def into_domain(losses: Losses, u: FloatArray) -> FloatArray:
+    """Return u with −u/c clipped into the domain of every ρ*, so that round-off never makes the dual −∞."""
+    out = np.zeros(losses.rows)
+    for term, part in losses.slices():
+        low, high = term.conjugate.domain
+        active = term.weights > 0
+        c = np.where(active, term.weights, 1.0)
+        inside = -c * np.clip(-u[part] / c, low, high)
+        ratio = -inside / c
+        # the product and the quotient round: two units in the last place bring the ratio back
+        step = 2 * np.spacing(np.abs(inside))
+        inside = inside + step * (ratio > high) - step * (ratio < low)
+        out[part] = np.where(active, inside, 0.0)
+    return out
+
+
 @dataclass(frozen=True, eq=False)
 class Pair:
     """Represent a primal point with a dual point and what they prove.

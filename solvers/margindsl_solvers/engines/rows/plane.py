@@ -15,7 +15,7 @@ from margindsl.host.clock import check
 from margindsl.program.labelled import FixedLabelForm
 from margindsl.typing import FloatArray
 from margindsl_solvers.engines.course import WORDS
-from margindsl_solvers.engines.rows.model import Pair, Rows
+from margindsl_solvers.engines.rows.model import Pair, Rows, into_domain
 
 MOST = 40  # passes; what is left is for the engine that follows
 TINY = float(np.finfo(float).tiny)
@@ -90,15 +90,8 @@ class PlaneRows(Rows):
 
     def variables(self, pair: Pair) -> dict[str, FloatArray]:
         multipliers, (w, b, s) = self.weights * pair.slopes, self.form.split(pair.x)
-        u = -multipliers[self.loss_rows]
-        for group in self.loss_groups:
-            low, high = group.conjugate.domain
-            c, part = self.weights[group.part], u[group.part]
-            ratio = np.divide(-part, c, out=np.full(len(c), np.clip(0.0, low, high)), where=c > 0)
-            # One unit in the last place: (c p)/c may exceed the end p it came from.
-            part[ratio > high] = np.nextafter(part[ratio > high], np.inf)
-            part[ratio < low] = np.nextafter(part[ratio < low], -np.inf)
-        return {"w": w.copy(), "bias": np.asarray(b), "scalars": s.copy(), "u": u,
+        return {"w": w.copy(), "bias": np.asarray(b), "scalars": s.copy(),
+                "u": into_domain(self.form.losses, -multipliers[self.loss_rows]),
                 "tau": multipliers[self.decision_rows]}
 
     # -- Newton -------------------------------------------------------------------------------------

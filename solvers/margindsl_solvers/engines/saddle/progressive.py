@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.program.forms import SaddleForm
-from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.saddle.model import Point, SaddleModel
 from margindsl_solvers.engines.saddle.run import RESERVE, SaddleCourse, starting_masses, starting_pair
-from margindsl_solvers.engines.saddle.smoothed import SmoothedRun
+from margindsl_solvers.engines.saddle.smoothed import SmoothedRun, softened_slopes
 
 # Of the samples, and points below which none is drawn; 2,000 took longer on 100,000 copies of digits with biases.
 GROWTH, LEAST = 4, 1_000
@@ -24,24 +24,9 @@ SHARPNESS = 160.0  # inverse width over which kinks are smoothed for duals; hing
 
 
 def restrict(form: SaddleForm, points: IntArray) -> SaddleForm:
-    """Return the form on some points, its weights scaled up to the same total weight.
-
-    `points` (m,): distinct points, in increasing order.
-    """
-    position = np.full(form.n, -1)
-    position[points] = np.arange(len(points))
-    total, terms = float(form.losses.weights.sum()), []
-    for term in form.losses.terms:
-        kept = np.flatnonzero(position[term.points] >= 0)
-        terms.append(LossTerm(term.loss, position[term.points[kept]], term.weights[kept], term.slopes[kept],
-                              term.shifts[kept], term.coupling[kept]))
-    losses = Losses(len(points), tuple(terms), form.losses.scalars)
-    found = float(losses.weights.sum())
-    scaled = Losses(losses.n, tuple(
-        LossTerm(t.loss, t.points, t.weights * (total / found if found else 1.0), t.slopes, t.shifts, t.coupling)
-        for t in terms), form.losses.scalars)
-    return SaddleForm(form.features.take(points), scaled, labellings=form.labellings[:, points], biases=form.biases,
-                      codes=form.codes)
+    """Return the form on some distinct points (m,), weights scaled up to the whole."""
+    return replace(form, features=form.features.take(points), losses=form.losses.restricted(points),
+                   labellings=form.labellings[:, points])
 
 
 def levels(n: int, growth: int = GROWTH) -> list[int]:
@@ -148,19 +133,10 @@ def warm_point(model: SaddleModel, smaller: Mapping[str, FloatArray] | None) -> 
     start = RawSolution(Status.CONVERGED, dict(smaller))
     masses = np.bincount(model.group, weights=smaller["mu"], minlength=model.count)
     margins = model.margins(np.ascontiguousarray(smaller["W"][:, model.first].T), masses)
-    x = duals(model, model.losses.arguments(margins, smaller["scalars"]))
+    x = softened_slopes(model, model.losses.arguments(margins, smaller["scalars"]), 1.0 / SHARPNESS)
     mu = starting_masses(model, start, RESERVE)
     point = model.judge(model.evaluate(mu, x, smaller["scalars"]))
     if point.error <= MISLED and point.scale >= MISLED:
         return point
     trials = [point, model.judge(model.evaluate(mu, model.rescale(x), smaller["scalars"])), origin()]
     return min(trials, key=lambda trial: trial.gap)
-
-
-def duals(model: SaddleModel, arguments: FloatArray) -> FloatArray:
-    """Return x = ρ'(v), of the envelopes of kinked losses."""
-    x = np.zeros(len(arguments))
-    for conjugate, (term, part) in zip(model.conjugates, model.losses.slices()):
-        v = arguments[part]
-        x[part] = term.loss.derivative(v) if term.loss.is_smooth else conjugate.prox(SHARPNESS * v, SHARPNESS)
-    return model.clip(x)

@@ -203,7 +203,7 @@ class SmoothedRun(SaddleCourse):
     def _first_width(self, gap: float) -> float:
         """Return the width that may cost its share of a gap at w = 0: smoothing costs at most ½δ Σ cx²."""
         model = self.model
-        x = self._slopes(np.asarray(model.losses.shifts, dtype=float), 0.0)
+        x = softened_slopes(model, np.asarray(model.losses.shifts, dtype=float), 0.0)
         most = 0.5 * float(model.weights @ x**2)
         return SHARE * gap / most if most > 0 and gap > 0 else 1.0
 
@@ -263,7 +263,7 @@ class SmoothedRun(SaddleCourse):
         """Return the place of weights and their margins at the width held."""
         model, width = self.model, self.width
         arguments = model.losses.arguments(margins)
-        x = self._slopes(arguments, width)
+        x = softened_slopes(model, arguments, width)
         losses, exact, soft = model.losses.row_losses(arguments), 0.0, 0.0
         for conjugate, (term, part) in zip(model.conjugates, model.losses.slices()):
             value = float(losses[part].sum())
@@ -274,17 +274,6 @@ class SmoothedRun(SaddleCourse):
                 value = float(term.weights[held] @ (at * v - conjugate(at) - 0.5 * width * at**2))
             soft += value
         return Iterate(W, margins, arguments, x, exact, soft)
-
-    def _slopes(self, arguments: FloatArray, width: float) -> FloatArray:
-        """Return x = ρ'_δ, the derivative of smooth losses and of the envelopes of others."""
-        model, x = self.model, np.zeros(len(arguments))
-        for conjugate, (term, part) in zip(model.conjugates, model.losses.slices()):
-            v = arguments[part]
-            if term.loss.is_smooth or not width > 0:
-                x[part] = term.loss.derivative(v)
-            else:
-                x[part] = conjugate.prox(v / width, 1.0 / width)
-        return model.clip(x)
 
     def _judged(self) -> Point:
         """Return the place with the best bound on the segment from the best dual point so far to its own."""
@@ -315,6 +304,15 @@ class SmoothedRun(SaddleCourse):
         x = self.model.clip(np.zeros(len(self.model.weights)))
         return None if x.any() else (x, np.zeros((self.model.count, self.model.order)),
                                      -self.model.losses.conjugate_value(x))
+
+
+def softened_slopes(model: SaddleModel, arguments: FloatArray, width: float) -> FloatArray:
+    """Return x = ρ'_δ, the derivative of smooth losses and of the envelopes of others."""
+    return model.clip(np.concatenate([np.zeros(0), *(
+        term.loss.derivative(arguments[part]) if term.loss.is_smooth or not width > 0 else
+        conjugate.prox(arguments[part] / width, 1.0 / width)
+        for conjugate, (term, part) in zip(model.conjugates, model.losses.slices()))]))
+
 
 def segment(first: FloatArray, last: FloatArray, known: float, new: float) -> float:
     """Return θ on a grid of greatest (1 − θ) known + θ new − ½ max‖(1 − θ) v_k + θ v'_k‖²."""
