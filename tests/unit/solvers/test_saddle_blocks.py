@@ -105,7 +105,7 @@ def test_a_labelling_and_its_negative_with_the_other_bias_are_one() -> None:
 
 
 @pytest.mark.parametrize("solver, loss, tau, words", [
-    (MirrorProx(sampling="labels"), "threshold", 0.0, "neither shared scalars nor a bias"),
+    (MirrorProx(sampling="labels"), "threshold", 0.0, "moves masses and duals alone, no shared scalars"),
     (AlternatingMu(), "hinge", 0.4, "closed form of the masses holds without a bias")])
 def test_what_is_refused_says_why(solver: Solver, loss: str, tau: float, words: str) -> None:
     assert words in str(solver.accepts(instance(0, loss, tau)))

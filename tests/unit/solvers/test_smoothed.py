@@ -15,7 +15,7 @@ from margindsl.labelset.codes import simplex_codes
 from margindsl.program import Losses, LossTerm, SaddleForm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.saddle.model import SaddleModel
-from margindsl_solvers.engines.saddle.smoothed import SmoothedRun, segment, shrink
+from margindsl_solvers.engines.saddle.smoothed import SmoothedRun, segment, shrink, softened_slopes
 from margindsl_solvers.mirror import MirrorProx
 
 
@@ -223,7 +223,7 @@ def test_envelopes_lie_below_by_what_the_width_allows_and_have_feasible_slopes(n
     for width in (1e-2, 0.3, 5.0):
         course.width = width
         at = course._iterate(W, model.margins(W))
-        slopes = course._slopes(at.arguments, 0.0)
+        slopes = softened_slopes(model, at.arguments, 0.0)
         assert -1e-9 <= at.exact - at.soft <= 0.5 * width * float(model.weights @ slopes**2) + 1e-9
         assert np.isfinite(form.dual_objective(-model.weights * at.x))
         ahead, behind = (course._iterate(W + t * D, model.margins(W + t * D)).soft for t in (1e-5, -1e-5))
