@@ -59,11 +59,6 @@ def pos(x: Any) -> Expression:
     return PositivePart(as_expression(x))
 
 
-def absolute(x: Any) -> Expression:
-    """Return |x|, entry by entry (also written ``abs(x)``)."""
-    return abs(as_expression(x))
-
-
 def square(x: Any) -> Expression:
     """Return x², entry by entry (also written ``x**2``)."""
     return as_expression(x) ** 2
@@ -147,10 +142,9 @@ def plq(pieces: Any, x: Any = None) -> Any:
     """
     function = pieces if isinstance(pieces, ConvexFunction) else _plq_from_pieces(pieces)
     refuse_unproven(function)
-    shown = repr(function)
-    if isinstance(function, PLQ):
-        shown = "[" + ", ".join(f"({number_text(end)}, ({number_text(q)}, {number_text(s)}, {number_text(c)}))"
-                                for _, end, q, s, c in function.pieces) + "]"
+    shown = repr(function) if not isinstance(function, PLQ) else "[" + ", ".join(
+        f"({number_text(end)}, ({number_text(q)}, {number_text(s)}, {number_text(c)}))"
+        for _, end, q, s, c in function.pieces) + "]"
 
     def loss(argument: Any) -> Expression:
         return Curve(function, as_expression(argument), "plq", before=f"{shown}, ")
@@ -503,4 +497,4 @@ def epsilon_insensitive(g: Any, eps: float | Parameter = 0.1) -> Expression:
     DeclarationError
         If eps is negative, now or, of a parameter, when the formula is solved.
     """
-    return pos(absolute(1 - as_expression(g)) - within(eps, "md.epsilon_insensitive", "eps"))
+    return pos(abs(1 - as_expression(g)) - within(eps, "md.epsilon_insensitive", "eps"))

@@ -288,6 +288,11 @@ class EngineSession(Session[Any]):
         return answer
 
 
+INSTEAD: Mapping[type[Form], tuple[str, str]] = {ClusterForm: (
+    "not the Crammer-Singer margins of {form.clusters} clusters",
+    "Use solver='newton', 'cutting-plane' or 'clarabel', or md.margin(y, f, coding='simplex')")}
+
+
 @dataclass(frozen=True, kw_only=True)
 class RowsSolver(EngineSolver):
     """Solve fixed labels of one hyperplane, and perhaps of several clusters; `tol` as of `EngineSolver`."""
@@ -295,8 +300,7 @@ class RowsSolver(EngineSolver):
     solves: ClassVar[str] = "fixed labels"
 
     def refuse(self, form: Form) -> Refusal:
-        if not isinstance(form, ClusterForm):
+        instead = of_form(INSTEAD, form)
+        if instead is None:
             return super().refuse(form)
-        return Refusal(
-            f"{self.name} solves fixed labels of one hyperplane, not the Crammer-Singer margins of {form.clusters} "
-            "clusters", "Use solver='newton', 'cutting-plane' or 'clarabel', or md.margin(y, f, coding='simplex')")
+        return Refusal(f"{self.name} solves fixed labels of one hyperplane, {instead[0].format(form=form)}", instead[1])
