@@ -269,7 +269,8 @@ def read_labels(source: str, n: int, names: Sequence[str] | None = None) -> list
         raise DeclarationError(f"{source}: which of {frame.shape[1]} columns holds the labels? Call it 'label', or "
                                "give a file of one column")
     if "index" in frame and names is not None:
-        if column_words(frame, column(frame, "index", source), source) != list(names):
+        written = column_words(frame, column(frame, "index", source), source)
+        if written not in (list(names), [str(number) for number in range(n)]):
             raise DeclarationError(f"{source}: the column 'index' is not that of the points in order; sort the rows")
     elif "index" in frame and not np.array_equal(numbers(frame[["index"]], source).ravel(), np.arange(len(frame))):
         raise DeclarationError(f"{source}: the column 'index' is not 0, 1, 2, ... in order; sort the rows")

@@ -245,8 +245,8 @@ def max(x: Any) -> Expression:
     top: Expression = Scalar(name="top", nonneg=bool(fixed))
     if any(isinstance(node, Parameter) for part in fixed for node in part.walk()):
         top = top + Greatest(fixed[0] if len(fixed) == 1 else Maximum(*fixed))
-    elif values := [float(np.max(part.numeric())) for part in fixed if np.any(part.numeric())]:
-        top = top + np.max(values)
+    elif np.any(greatest := [float(np.max(part.numeric())) for part in fixed]):
+        top = top + np.max(greatest)
     return reduce(add, (Total(PositivePart(part - top)) for part in parts if not part.is_constant), top)
 
 

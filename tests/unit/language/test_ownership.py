@@ -239,6 +239,16 @@ def test_numbers_without_dimensions_and_series_are_values_of_parameters():
     assert np.array_equal(md.Parameter(pd.Series([1.0, 2.0], index=[5, 4])).value, [1.0, 2.0])
 
 
+@pytest.mark.parametrize("constants", [(0.0, -5.0), (-5.0,), (2.0, -5.0), (-1.0, md.Parameter(-3.0))])
+def test_the_greatest_of_losses_and_constants_is_what_it_says(constants):
+    y, f = md.Labels(len(POINTS)), md.Hyperplane(POINTS)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.max(md.maximum(1 - y * f, *constants))), [md.sizes(y, 1)])
+    found = problem.solve("exact", random_state=0)
+    numbers = [number.value if isinstance(number, md.Parameter) else number for number in constants]
+    greatest = max(float(np.max(1 - found.labels * found.decision)), *numbers)
+    assert found.value == pytest.approx(np.sum(found.weights**2) / 2 + greatest, abs=1e-6)
+
+
 def test_the_greatest_loss_follows_a_parameter():
     y, f, floor = md.Labels(len(POINTS)), md.Hyperplane(POINTS), md.Parameter(1.0, name="floor")
     objective = md.sq_norm(f) / 2 + md.max(md.maximum(1 - y * f, floor))
