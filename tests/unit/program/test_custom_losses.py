@@ -150,6 +150,24 @@ class Lower(Falling):
         return md.ConvexFunction.conjugate(self) + -0.1
 
 
+class Dented(Falling):
+    """One with a dent of a width of a fiftieth."""
+
+    def __call__(self, x):
+        return super().__call__(x) - 0.3 * np.exp(-(((np.asarray(x, dtype=float) - 1) / 0.02) ** 2))
+
+    def derivative(self, x):
+        x = np.asarray(x, dtype=float)
+        return super().derivative(x) + 0.3 * np.exp(-(((x - 1) / 0.02) ** 2)) * 2 * (x - 1) / 0.02**2
+
+
+class Raised(Falling):
+    """One that names a least value it does not have, which would be believed as a bound."""
+
+    def minimum(self):
+        return 0.1
+
+
 class Flat(Falling):
     """One that forgets how many numbers it was given."""
 
@@ -160,7 +178,7 @@ class Flat(Falling):
 @pytest.mark.parametrize("loss,words", [
     (Wave, "is not convex"), (Backwards, "its derivative is not its own"), (Lower, "its conjugate is not its own"),
     (lambda: Falling().conjugate(), "is infinite outside"), (Liar, "says that it never rises"),
-    (Flat, "arrays of other shapes")])
+    (Dented, "is not convex"), (Raised, "below the 0.1 that its `minimum` says"), (Flat, "arrays of other shapes")])
 def test_losses_of_ones_own_that_would_prove_what_is_false_are_refused(loss, words):
     y, f = md.Labels(3), md.Hyperplane(np.eye(3))
     with pytest.raises(CalculusError, match=words):

@@ -379,6 +379,9 @@ def test_unknown_option_is_named():
         SCS(eps_bas=1e-3)
     with pytest.raises(UnknownNameError, match="tol_gap_abs"):
         md.Solver("cvxpy:clarabel", settings={"tol_gab_abs": 1e-3})
+    for name, settings in (("scs", {"verbose": True}), ("clarabel", {"max_entries": 3})):  # no options of the package
+        with pytest.raises(UnknownNameError, match=f"unknown option of solver '{name}' '{next(iter(settings))}'"):
+            md.Solver(name, settings=settings)
 
 
 def test_options_of_the_package_reach_it():
