@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from margindsl.contract import Budget, Offer, RawSolution, Refusal, choices, integers, numbers
+from margindsl.errors import DeclarationError
 from margindsl.host.threads import small_work_threads, threads
 from margindsl.program.forms import Form, SaddleForm
 from margindsl_solvers.engines.course import EngineSolver, Solve
@@ -48,6 +49,12 @@ class MirrorSolver(EngineSolver):
     tau: float | None = numbers().or_none().option(None)
     step_factor: float = numbers().option(1.0)
     sampling: str = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.schedule != "theorem" and (self.tau is not None or self.step_factor != 1.0):
+            raise DeclarationError(f"{self.name}(tau=, step_factor=): they belong to the steps as printed; give "
+                                   "sampling='labels', too")
 
     @property
     def schedule(self) -> str:
