@@ -123,7 +123,8 @@ def test_extreme_values_end_in_a_status(name):
             if beside:
                 with pytest.raises(DeclarationError, match="give sampling='labels', too"):
                     md.Solver(name, **{option: EXTREME[option]})
-            raw = md.Solver(name, **{option: EXTREME[option]}, **beside).solve(form, Budget.within(5.0, tol=1e-4, max_iter=50))
+            solver = md.Solver(name, **{option: EXTREME[option]}, **beside)
+            raw = solver.solve(form, Budget.within(5.0, tol=1e-4, max_iter=50))
             assert raw.status.value
 
 
