@@ -68,7 +68,8 @@ def skmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: Any
     (40, True)
     """
     y, f = _hyperplane(X, _gaussian(kernel))
-    return md.Problem(_threshold(y, f, C), [abs(md.sum(f)) <= l], relaxation=_descent(restarts, start, first_cut, skip),
+    return md.Problem(_threshold("skmmc", y, f, C), [abs(md.sum(f)) <= l],
+                      relaxation=_descent("skmmc", restarts, start, first_cut, skip),
                       solver=md.Solver("cpsp", eta=eta, max_basis=max_basis))
 
 
@@ -98,7 +99,7 @@ def skmmc_v2(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kernel: 
     """
     y, f = _hyperplane(X, _gaussian(kernel))
     return md.Problem(md.Minimize(md.sq_norm(f) / 2 + C * md.mean(md.pos(1 - y * f))), [abs(md.sum(f)) <= l],
-                      relaxation=_descent(restarts, start, first_cut, skip),
+                      relaxation=_descent("skmmc_v2", restarts, start, first_cut, skip),
                       solver=md.Solver("cpsp", eta=eta, max_basis=max_basis))
 
 
@@ -127,7 +128,8 @@ def kernel_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, kern
     'cutting-plane'
     """
     y, f = _hyperplane(X, _gaussian(kernel))
-    return md.Problem(_threshold(y, f, C), [abs(md.sum(f)) <= l], relaxation=_descent(restarts, start, first_cut, skip),
+    return md.Problem(_threshold("kernel_cpmmc", y, f, C), [abs(md.sum(f)) <= l],
+                      relaxation=_descent("kernel_cpmmc", restarts, start, first_cut, skip),
                       solver=md.Solver("cutting-plane", tol=eta))
 
 
@@ -156,7 +158,8 @@ def adaptive_cpmmc(X: Any, *, C: float | md.Parameter = 10.0, l: float = 0.0, ke
     minimise md.sq_norm(f) / 2 - rho + 10 * md.mean(md.pos(rho - y * f))
     """
     y, f = _hyperplane(X, kernel)
-    return md.Problem(_threshold(y, f, C), [abs(md.sum(f)) <= l], relaxation=_descent(restarts, start, first_cut, skip),
+    return md.Problem(_threshold("adaptive_cpmmc", y, f, C), [abs(md.sum(f)) <= l],
+                      relaxation=_descent("adaptive_cpmmc", restarts, start, first_cut, skip),
                       solver=md.Solver("cutting-plane", tol=eta))
 
 
@@ -169,15 +172,15 @@ def _gaussian(kernel: Any) -> Any:
     return md.RBF(md.sqrt_mean_distance) if kernel is None else kernel
 
 
-def _descent(restarts: int, start: str, first_cut: bool, skip: int) -> md.FirstCut:
-    sparse, moves = isinstance(start, str) and start == "basis", 100 if read_flag(first_cut, "skmmc(first_cut=") else 0
+def _descent(owner: str, restarts: int, start: str, first_cut: bool, skip: int) -> md.FirstCut:
+    moves, sparse = 100 * read_flag(first_cut, f"{owner}(first_cut="), isinstance(start, str) and start == "basis"
     return md.FirstCut(restarts=restarts, start="random" if sparse else start, moves=moves, skip=skip,
-                    basis=SEARCHED if sparse else 0, polish="none")
+                       basis=SEARCHED if sparse else 0, polish="none")
 
 
-def _threshold(y: md.Labels, f: md.Hyperplane, C: float | md.Parameter) -> md.Minimize:
+def _threshold(owner: str, y: md.Labels, f: md.Hyperplane, C: float | md.Parameter) -> md.Minimize:
     """Return the objective of Eq. 10."""
-    weight = within(C, "md.recipes.skmmc", "C", lower=1.0, strict=True,
+    weight = within(C, f"md.recipes.{owner}", "C", lower=1.0, strict=True,
                     reason="; with less the adaptive threshold grows without end. The paper takes 10")
     rho = md.Scalar(nonneg=True, name="rho")
     return md.Minimize(md.sq_norm(f) / 2 - rho + weight * md.mean(md.pos(rho - y * f)))

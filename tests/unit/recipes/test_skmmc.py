@@ -243,3 +243,11 @@ def test_epsilon_ends_the_procedure_by_equations_14_and_15():
     change = abs(normalised(program, second) / normalised(program, first) - 1)
     for epsilon, ends in ((None, False), (0.99 * change, False), (1.01 * change, True)):
         assert FirstCut(epsilon=epsilon).ends_with(program, first, second) is ends
+
+
+@pytest.mark.parametrize("name", ["skmmc", "kernel_cpmmc", "adaptive_cpmmc"])
+def test_what_is_refused_names_the_recipe_that_was_called(name):
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    for options, words in (({"C": 0.5}, rf"md.recipes.{name}\(C=0.5\)"), ({"first_cut": 1}, rf"^{name}\(first_cut=")):
+        with pytest.raises(DeclarationError, match=words):
+            getattr(md.recipes, name)(X, **options)
