@@ -357,8 +357,10 @@ def checked_step(step: ArrayLike) -> FloatArray:
     return values
 
 
-def refuse_unproven(loss: ConvexFunction) -> None:
-    """Refuse a function that is infinite somewhere, not convex, or whose slopes or conjugate are of another."""
+def checked_loss(loss: ConvexFunction) -> ConvexFunction:
+    """Return a loss, or refuse one that some points show to be infinite somewhere, not convex, or to have slopes, a
+    conjugate or a least value of another.
+    """
     if tuple(loss.domain) != (-np.inf, np.inf):
         raise CalculusError(f"{loss!r} is infinite outside {loss.domain}; expected a loss that is finite everywhere, "
                             "such as one that rises steeply there")
@@ -383,9 +385,10 @@ def refuse_unproven(loss: ConvexFunction) -> None:
     try:
         least = loss.minimum()
     except CalculusError:  # not known, which what needs it says
-        return
+        return loss
     if not least <= value.min() + 1e-9 * (abs(value.min()) + 1e-3 * middle):
         raise CalculusError(f"{loss!r} has a value of {value.min():g}, below the {least:g} that its `minimum` says")
+    return loss
 
 
 def refuse_negative_weights(weights: FloatArray) -> None:

@@ -70,6 +70,7 @@ def cluster(arguments: argparse.Namespace) -> int:
     """Cluster as `MarginClusterer` does; write index,cluster,decision,margin, or the table with a column more."""
     check_targets(arguments)
     X, truth = read_points(arguments)
+    check_appended(arguments, arguments.frame)
     n = X.shape[0]
     links: dict[str, Any] = {word: pairs for word, pairs in zip(("must_link", "cannot_link"), links_of(arguments, n))
                              if len(pairs)}
@@ -91,7 +92,7 @@ def cluster(arguments: argparse.Namespace) -> int:
         raise DeclarationError("--clusters auto: no clusters come again in other points, so that one is chosen; "
                                "--clusters 2 parts the points all the same")
     if arguments.append:
-        frame = appended(arguments.frame, model.labels_)
+        frame = arguments.frame.assign(cluster=model.labels_)
     else:
         frame = points_of(solution, arguments.names)
         frame.insert(1, "cluster", model.labels_)
@@ -188,6 +189,7 @@ def predict(arguments: argparse.Namespace) -> int:
         raise DeclarationError(f"{arguments.file} says nothing about the columns of a table; give a file that "
                                "`margindsl cluster --save` wrote")
     frame = read_frame(arguments.data)
+    check_appended(arguments, frame)
     X = points_like(frame, table, arguments.data)
     seen = X if table["view"] is None else SpatialSign.of_measures(table["view"]).transform(X)
     decision = solution.decision_function(seen).reshape(len(frame), -1)
@@ -195,7 +197,7 @@ def predict(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"clusters": clusters, "decision": decision})
     if arguments.append:
-        found = appended(frame, clusters)
+        found = frame.assign(cluster=clusters)
     else:
         found = decided(decision, None if arguments.index is None else column_words(
             frame, column(frame, arguments.index, arguments.data), arguments.data))
@@ -264,11 +266,10 @@ def write_labels(target: str | None, solution: md.Solution, names: Sequence[str]
     write_frame(target, frame)
 
 
-def appended(frame: pd.DataFrame, clusters: Any) -> pd.DataFrame:
-    """Return a table with a last column ``cluster``; a DeclarationError where it has one."""
-    if "cluster" in frame:
+def check_appended(arguments: argparse.Namespace, frame: pd.DataFrame) -> None:
+    """Refuse to append a column ``cluster`` to a table that has one, which would be lost."""
+    if arguments.append and "cluster" in frame:
         raise DeclarationError("--append: the table has a column 'cluster' already; rename it, or leave --append out")
-    return frame.assign(cluster=clusters)
 
 
 def points_of(solution: md.Solution, names: Sequence[str] | None = None) -> pd.DataFrame:

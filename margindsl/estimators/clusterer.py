@@ -200,8 +200,8 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
             (self.min_size, "min_size"), (self.max_size, "max_size")))
         if k == 1:
             if np.max(low or 0) > n or np.min(n if high is None else high) < n:
-                raise DeclarationError(f"n_clusters=1: one cluster has {n} points, against min_size={self.min_size}, "
-                                       f"max_size={self.max_size}")
+                raise DeclarationError(f"n_clusters={self.n_clusters!r}: one cluster has {n} points, against "
+                                       f"min_size={self.min_size}, max_size={self.max_size}")
             if cannot_link is not None and len(links[-1].pairs):
                 raise DeclarationError(f"n_clusters=1: given {len(links[-1].pairs)} cannot-links, which need two "
                                        "clusters; drop them, or ask for more clusters")

@@ -11,7 +11,7 @@ import numpy as np
 
 from margindsl.calculus import PLQ, ConvexFunction, Logistic
 from margindsl.calculus import huber as huber_function
-from margindsl.calculus.protocol import refuse_unproven
+from margindsl.calculus.protocol import checked_loss
 from margindsl.errors import DeclarationError, GrammarError
 from margindsl.features.kernels import Linear
 from margindsl.language.entries import is_number
@@ -140,8 +140,7 @@ def plq(pieces: Any, x: Any = None) -> Any:
     --------
     >>> hinge = plq([(1.0, (0.0, -1.0, 1.0)), (float("inf"), (0.0, 0.0, 0.0))])
     """
-    function = pieces if isinstance(pieces, ConvexFunction) else _plq_from_pieces(pieces)
-    refuse_unproven(function)
+    function = checked_loss(pieces) if isinstance(pieces, ConvexFunction) else _plq_from_pieces(pieces)
     shown = repr(function) if not isinstance(function, PLQ) else "[" + ", ".join(
         f"({number_text(end)}, ({number_text(q)}, {number_text(s)}, {number_text(c)}))"
         for _, end, q, s, c in function.pieces) + "]"

@@ -114,7 +114,7 @@ class Form:
 
     @property
     def contradiction(self) -> tuple[int, ...]:
-        """Return the places of decision bounds that no weights and bias satisfy together."""
+        """Return the places of decision bounds that no weights and bias satisfy together; none where w = 0 does."""
         return ()
 
     def structure(self) -> tuple[Any, ...] | None:

@@ -54,7 +54,7 @@ def load_class(group: str, kind: str, name: Any) -> Any:
 def _loaded(kind: str, point: Any) -> Any:
     try:
         found = point.load()
-    except AttributeError as error:
+    except (AttributeError, ImportError) as error:
         raise NotInstalledError(f"{kind} {point.name!r}: {point.value} does not exist ({error}); upgrade or remove the "
                                 "package that registers it") from error
     if not isinstance(found, type):
