@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
@@ -23,9 +24,9 @@ from margindsl.host.clock import Cancelled, Incumbent, expired
 from margindsl.host.frozen import short_key
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.forms import FixedLabelForm, Form
+from margindsl.program.nearest import nearest
 from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
-from margindsl.program.repair import within_bounds
 from margindsl.typing import IntArray
 
 T = TypeVar("T")
@@ -178,7 +179,7 @@ class Run:
         structure = form.structure()
         if structure is None:
             return Guarded(solver)
-        key = (solver, structure)
+        key = (solver, structure, threading.get_ident())  # a compiled problem holds the numbers of one solve at a time
         # A native session may carry state from solve to solve; only compiled problems that recur outlive a run.
         kept = self._own if solver.native else self._compiled
         if key not in kept:
@@ -273,7 +274,8 @@ class Run:
             raise unanswered(solver or self.solver, raw, "on the fixed-label problem")
         (bias, scalars), w = form.plane(raw.variables), np.asarray(raw["w"])
         if form.decision and form.primal_residual(w, bias) > HELD:  # a fit no more accurate than a first answer
-            w, bias = within_bounds(form, w, bias)
+            normals = form.bound_normals
+            w, bias = form.split(nearest(form.join(w, bias)[: normals.shape[1]], normals, *form.bound_ends))[:2]
         norm, found = form.regulariser(w, bias), cast(Any, partial(form.outputs, w, bias))
         if form.is_summed:
             value = form.summed(form.packed(w, bias))[0]

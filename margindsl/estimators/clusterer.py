@@ -198,6 +198,9 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
             weights = mean_one(counted if weights is None else counted * weights)
         low, high = (_counts(size, n, word) for size, word in (
             (self.min_size, "min_size"), (self.max_size, "max_size")))
+        if not isinstance(self.optimise, (bool, np.bool_)):
+            raise DeclarationError(f"optimise={self.optimise!r}: expected True or False")
+        self.view_ = self._new_view()
         if k == 1:
             if np.max(low or 0) > n or np.min(n if high is None else high) < n:
                 raise DeclarationError(f"n_clusters={self.n_clusters!r}: one cluster has {n} points, against "
@@ -210,9 +213,6 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
             self.held_ = self.outliers_ = np.zeros(n, dtype=bool)
             self.value_, self.bound_, self.gap_, self.n_iter_, self._n_features_out = 0.0, 0.0, 0.0, 1, 1
             return self
-        if not isinstance(self.optimise, (bool, np.bool_)):
-            raise DeclarationError(f"optimise={self.optimise!r}: expected True or False")
-        self.view_ = self._new_view()
         held = is_lazy(X) and all(hasattr(chunk, "add_done_callback") for chunk in X.__dask_graph__().values())
         seen, X = X, X if self.view_ is None else self.view_.fit_transform(X)
         X = X.persist() if held and self.view_ is not None else X  # workers that hold the points hold their view

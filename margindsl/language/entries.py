@@ -127,6 +127,10 @@ def fix_once(owner: Any, name: str, value: Any) -> None:
         raise DeclarationError(
             f"{name} of this {type(owner).__name__} was declared and does not change; declare another one, or let an "
             "md.Parameter change its value")
+    if name == "value" and made is None and "value" not in type(owner).__annotations__:
+        raise DeclarationError(
+            f"a {type(owner).__name__} takes no value: labels to start from are problem.solve(warm_start=labels), "
+            "known ones a constraint, y[rows] == labels")
     object.__setattr__(owner, name, value)
 
 

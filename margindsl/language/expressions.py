@@ -24,6 +24,7 @@ from margindsl.language.entries import (
     is_number,
 )
 from margindsl.language.printing import show
+from margindsl.typing import FloatArray
 
 # What comparisons, products of labels and decision values, and even functions make; where those are declared, this
 # module is imported. Functions of numpy by their names, beside operators.
@@ -258,6 +259,7 @@ class Constant(Expression):
     """Represent a number or an array of one number a point."""
 
     is_constant = True
+    value: FloatArray
 
     def __init__(self, value: Any) -> None:
         self.value = as_values(value)

@@ -30,7 +30,6 @@ class Variable:
     shape: tuple[int | None, ...]  # None for a length that is free
     needed: bool = True  # whether an answer without it is none; an empty variable may be left out
     default: float | None = None  # taken where the variable is left out
-    instead: str = ""  # another variable that does as well
     least: Any = -np.inf  # the least value of an entry
     below: int | None = None  # entries are the whole numbers 0..below−1
     total: float | None = None  # what the entries sum to
@@ -103,9 +102,8 @@ def read_answer(expected: Mapping[str, Variable], given: Mapping[str, Any]) -> t
         if given.get(name) is None:
             if variable.default is not None or 0 in variable.shape:
                 found[name] = np.full([length or 0 for length in variable.shape], variable.default or 0.0)
-            elif variable.needed and given.get(variable.instead) is None:
-                other = f" or {variable.instead}" if variable.instead else ""
-                raise DeclarationError(f"{name}{other} is missing")
+            elif variable.needed:
+                raise DeclarationError(f"{name} is missing")
             continue
         found[name], notes = variable.mend(name, variable.read(name, given[name]))
         mended += notes

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.optimize
 import scipy.sparse as sp
 
-from margindsl.calculus.accuracy import greatest_ratio, rounding
+from margindsl.calculus.accuracy import rounding
 from margindsl.errors import DeclarationError
 from margindsl.host.frozen import freeze_fields
 from margindsl.program.losses import Losses
@@ -60,17 +60,6 @@ class DecisionBound:
     def reach(self) -> float:
         """Return the greatest |Σ a f|."""
         return max(abs(self.lower), abs(self.upper))
-
-    def violation(self, value: float, size: float) -> float:
-        """Return how far a value of Σ a f lies outside, relative to the size of its terms and the limit it breaks."""
-        over, limit = max((self.lower - value, self.lower), (value - self.upper, self.upper))
-        return greatest_ratio(max(over, 0.0), size + abs(limit)) if over > 0 else 0.0
-
-    def support(self, multiplier: float) -> float:
-        """Return sup {τ z : lower ≤ z ≤ upper}, its term in the dual."""
-        if multiplier == 0:
-            return 0.0
-        return multiplier * (self.upper if multiplier > 0 else self.lower)
 
 
 def joined(bounds: Sequence[DecisionBound]) -> tuple[DecisionBound, ...]:

@@ -258,7 +258,7 @@ def compare(problem: Problem | Mapping[str, Problem],
     if not isinstance(problem, (Problem, Mapping)):
         raise DeclarationError(f"md.compare: given {type(problem).__name__}, expected a md.Problem, or several by name")
     SolveOptions.of(options)
-    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
+    if isinstance(seeds, bool) or not isinstance(seeds, Integral) or seeds < 1:
         raise DeclarationError(f"seeds={seeds!r}: expected a whole number of at least 1")
     problems = dict(problem) if isinstance(problem, Mapping) else {"problem" if seeds > 1 else "": problem}
     runs = list(itertools.product(problems, range(seeds), _several(relaxations, as_relaxation),

@@ -343,9 +343,9 @@ def path(values: Sequence[float], solutions: Sequence[Any], ax: Any = None, *, n
     Raises
     ------
     DeclarationError
-        If there are not as many solutions as values.
+        If there are not as many solutions as values, or none.
     """
-    if len(values) != len(solutions):
+    if len(values) != len(solutions) or not len(values):
         raise DeclarationError(f"plots.path: {len(values)} values and {len(solutions)} solutions")
     _pairs(ax, np.asarray(values, dtype=float), solutions, line="-")
     if min(values) > 0 and max(values) > 10 * min(values):

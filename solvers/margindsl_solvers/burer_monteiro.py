@@ -74,7 +74,6 @@ class BurerMonteiro(EngineSolver):
     def solve_lift(self, form: LiftForm, budget: Budget, start: RawSolution | None) -> RawSolution:
         """Solve a lift; a start with factors W and V of the right orders is used."""
         work = form.n * form.features.rank * self.width
-        budget = budget.replace(max_iter=min(budget.max_iter or self.max_iter, self.max_iter))
         with small_work_threads(work), threads(0 if form.count else work) as workers:
             return FactorRun(form, budget, start, workers, QuasiNewton(), self.width, self.seed).solve()
 

@@ -10,7 +10,7 @@ adds `init`, `step` and `variables`. `EngineSolver` is a solver over engines: op
 - `factors`: low-rank factors of lifts
 - `nodes`: nodes of branch and bound
 - `conic`: forms as cvxpy problems, the only importer of cvxpy
-- `line_search`, `nearest`: what several of them need
+- `line_search`: what several of them need
 """
 
 from margindsl_solvers.engines.course import (

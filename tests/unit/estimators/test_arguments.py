@@ -145,6 +145,9 @@ def test_one_cluster_keeps_its_sizes():
         with pytest.raises(DeclarationError, match="n_clusters=1: one cluster has 12 points, against"):
             MarginClusterer(1, **sizes).fit(np.eye(12))
     assert not MarginClusterer(1, max_size=12).fit(np.eye(12)).labels_.any()
+    for name in ("optimise", "view"):
+        with pytest.raises(DeclarationError, match=f"{name}='yes': expected"):
+            MarginClusterer(1, **{name: "yes"}).fit(np.eye(12))
 
 
 def test_influences_that_are_not_known_are_no_attribute():

@@ -100,6 +100,9 @@ def test_a_declaration_does_not_change():
                               None)]:
         with pytest.raises(DeclarationError, match=f"{name} of this .* was declared and does not change"):
             setattr(part, name, value)
+    for part in (y, f, problem, md.Scalar()):
+        with pytest.raises(DeclarationError, match="takes no value: labels to start from are .*warm_start"):
+            part.value = [1] * 8
     for array in (link.pairs, y[[0, 3]].index):
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0

@@ -8,7 +8,7 @@ import pytest
 import margindsl as md
 from margindsl.contract import Budget
 from margindsl.drivers.run import Run
-from margindsl.program.repair import within_bounds
+from margindsl.program.nearest import nearest
 
 X = np.random.default_rng(0).normal(size=(12, 3))
 
@@ -29,10 +29,15 @@ def test_moved_answers_keep_bounds(coding, bias, clusters):
     form = program.fix_labels(program.labels.sample(rng, 1)[0])
     w = rng.normal(size=form.size_of_w)
     b = 0.0 if not bias else np.array([0.3, -0.2])[:form.width]
+    normals = form.bound_normals
+
+    def within_bounds(w, b):
+        return form.split(nearest(form.join(w, b)[: normals.shape[1]], normals, *form.bound_ends))[:2]
+
     assert form.primal_residual(w, b) > 1e-3
-    moved = within_bounds(form, w, b)
+    moved = within_bounds(w, b)
     assert form.primal_residual(*moved) < 1e-10
-    again = within_bounds(form, *moved)
+    again = within_bounds(*moved)
     assert np.allclose(again[0], moved[0], rtol=0, atol=1e-8)
     if not bias:  # zero keeps the bounds, and is no nearer
         assert np.linalg.norm(moved[0] - w) <= np.linalg.norm(w)

@@ -61,6 +61,19 @@ def test_threads_find_what_one_job_finds(n_jobs, expected):
     assert WEIGHT.value == 4.0
 
 
+def test_threads_share_no_compiled_problem():
+    points = RNG.normal(size=(200, 5))
+    y, f = md.Labels(200), md.Hyperplane(points)
+    tables = []
+    for n_jobs in (1, 4):
+        problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * md.mean(md.hinge(y * f))))
+        with joblib.parallel_config(backend="threading"):
+            tables.append(md.compare(problem, [RANDOM], ["clarabel"], seeds=np.int64(6), n_jobs=n_jobs, random_state=0))
+    for one, other in zip(*(table.rows for table in tables), strict=True):
+        assert other.solution.value == pytest.approx(one.solution.value, rel=1e-9)
+        np.testing.assert_array_equal(other.solution.labels, one.solution.labels)
+
+
 def test_the_configuration_of_joblib_is_heeded(expected):
     begun = []
 

@@ -222,6 +222,7 @@ def test_limits_leave_a_valid_bound():
     stopped = BurerMonteiro().solve(form, Budget(tol=1e-9, callback=lambda progress: True))
     for raw, status in ((short, Status.ITERATION_LIMIT), (late, Status.TIME_LIMIT), (stopped, Status.INTERRUPTED)):
         assert raw.status is status and repair_lift(form, raw).bound <= full * (1 + 1e-6)
+    assert BurerMonteiro(max_iter=5).solve(form, Budget(tol=1e-5, max_iter=5000)).status is Status.OPTIMAL
 
 
 class NoConjugate(Logistic):

@@ -143,11 +143,13 @@ def test_session_is_compiled_once_for_other_labels_and_weights(name):
     form = FixedLabelForm(features, losses(60), y)
     session = SOLVERS[name].open(form)
     session.solve(form, Budget())
-    problem = session.problem
+    problem = session.loaded(form)
     assert problem.is_dcp(dpp=True)
     other = replace(form, labels=np.roll(1 - y, 3), losses=losses(60, weight=9.0))
+    assert replace(SOLVERS[name], max_iter=1).solve(form, Budget()).status is Status.ITERATION_LIMIT
+    assert replace(SOLVERS[name], max_iter=1).solve(form, Budget(max_iter=10_000)).status is Status.OPTIMAL
     second = session.solve(other, Budget())
-    assert session.problem is problem
+    assert session.loaded(other) is problem
     assert check_fixed(other, second) == pytest.approx(Clarabel().solve(other).objective, rel=1e-5)
 
 
@@ -160,7 +162,7 @@ def test_many_points_are_compiled_once_and_solved_again_with_their_own_labels(na
     for labels in (y, np.where(features.phi[:, 0] > 0, 1, 0)):
         other = replace(form, labels=labels)
         check_fixed(other, session.solve(other, Budget()))
-        problems.add(id(session.problem))
+        problems.add(id(session.loaded(other)))
     assert len(problems) == 1
 
 
@@ -169,11 +171,10 @@ def test_session_compiles_anew_for_another_structure():
     form = FixedLabelForm(features, losses(12), y)
     session = Clarabel().open(form)
     session.solve(form, Budget())
-    problem = session.problem
+    problem = session.loaded(form)
     other = replace(form, losses=losses(12, ODM))
     check_fixed(other, session.solve(other, Budget()))
-    assert session.problem is not problem
-    assert session.cvxpy is session.problem
+    assert session.loaded(other) is not problem
 
 
 # -- saddle ------------------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ def test_saddle_working_set_grows_within_one_compilation():
     for count in range(1, 7):
         grown = replace(form, labellings=labellings[:count])
         values.append(check_saddle(grown, session.solve(grown, Budget())))
-        problems.append(id(session.problem))
+        problems.append(id(session.loaded(grown)))
     assert len(set(problems)) == 2
     assert all(b <= a + 1e-7 for a, b in itertools.pairwise(values))
 

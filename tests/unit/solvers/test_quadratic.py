@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from margindsl.program.nearest import nearest
 from margindsl.program.quadratic import minimise
-from margindsl_solvers.engines.nearest import nearest
 
 
 @settings(deadline=None, max_examples=60)

@@ -129,6 +129,8 @@ def test_what_there_is_no_picture_of(mixed, tmp_path):
         md.Solution.load(tmp_path / "s.npz").plot("boundary")
     with pytest.raises(DeclarationError, match="1 values and 2 solutions"):
         md.plots.path([1.0], [plain, plain])
+    with pytest.raises(DeclarationError, match="0 values and 0 solutions"):
+        md.plots.path([], [])
     K = np.eye(4) + 1.0
     y, f = md.Labels(4), md.Hyperplane(None, kernel=md.Precomputed(K))
     kernel = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 0])

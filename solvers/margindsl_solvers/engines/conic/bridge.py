@@ -60,7 +60,7 @@ class ConicSolver(Solver):
     Parameters
     ----------
     max_iter : int or None
-        Iteration cap; None takes the budget's, or else the package's own.
+        Iteration cap, unless the budget sets one; None takes the package's own.
     verbose : bool
         Whether the package prints its log.
     max_entries : int
@@ -112,11 +112,11 @@ class ConicSolver(Solver):
         return kind[0](self, form)
 
     def open(self, form: Form) -> ConicSession:
-        return ConicSession(self, form)
+        return ConicSession(self)
 
     def _judge_fixed(self, form: FixedLabelForm) -> Offer | Refusal:
-        return _first(self._judge_losses(form), self._judge_size(form.n * min(form.features.rank, form.n)),
-                      Offer("primal"))
+        entries = form.n * min(form.features.rank, form.n) * form.width
+        return _first(self._judge_losses(form), self._judge_size(entries), Offer("primal"))
 
     def _judge_clusters(self, form: ClusterForm) -> Offer | Refusal:
         entries = form.n * min(form.features.rank, form.n) * form.clusters
@@ -182,33 +182,16 @@ def _alternatives(cone: str) -> str:
 
 
 class ConicSession(Session):
-    """Hold one compiled cvxpy problem and solve forms that differ in its parameters.
+    """Hold one compiled cvxpy problem for forms that differ in its parameters; another structure is compiled anew."""
 
-    Parameters
-    ----------
-    form : Form
-        The first form; another structure later is compiled anew.
-    """
-
-    def __init__(self, solver: ConicSolver, form: Form) -> None:
+    def __init__(self, solver: ConicSolver) -> None:
         self.solver = solver
-        self._first = form
         self._lowering: Lowering | None = None
         self.changed: cp.Problem | None = None  # what is solved in place of the problem, over its variables
-
-    @property
-    def problem(self) -> cp.Problem:
-        """Return the `cvxpy.Problem`, with the parameters of the last form solved."""
-        return self._prepared(self._first if self._lowering is None else None).problem
 
     def loaded(self, form: Form) -> cp.Problem:
         """Return the `cvxpy.Problem` with the parameters of a form: the same object for forms of one structure."""
         return self._prepared(form).problem
-
-    @property
-    def cvxpy(self) -> cp.Problem:
-        """Return the `cvxpy.Problem`."""
-        return self.problem
 
     def solve(self, form: Any, budget: Budget, start: RawSolution | None = None) -> RawSolution:
         if not form.is_convex:
@@ -232,7 +215,7 @@ class ConicSession(Session):
                     solver.engine, solver_opts={}, ignore_dpp=count > package_of(solver.engine).parameter_limit)
                 middle, package = time.perf_counter(), package_of(chain.solver.name())
                 seconds["compile"] = middle - begin
-                cap = budget.max_iter if solver.max_iter is None else solver.max_iter
+                cap = solver.max_iter if budget.max_iter is None else budget.max_iter
                 outside = getattr(form, "outside", None)  # whose rules see weights, as accurate as the root of a value
                 tol = min(budget.tol, HELD**2) if outside is not None and outside.rules else budget.tol
                 options = package.settings(tol, cap, max(budget.remaining, 1e-3)) | dict(solver.settings or {})
@@ -251,14 +234,12 @@ class ConicSession(Session):
                 return RawSolution(Status.FAILED, message=f"{words}: {why}" if words else why, seconds=seconds)
         return self._collect(lowering, form, words, seconds, budget.tol)
 
-    def _prepared(self, form: Form | None) -> Lowering:
-        if self._lowering is None or (form is not None and not self._lowering.fits(form)):
+    def _prepared(self, form: Form) -> Lowering:
+        if self._lowering is None or not self._lowering.fits(form):
             if self.changed is not None:
                 raise cp.SolverError("the problem was changed for a form of another structure than it meets here")
-            wanted = self._first if form is None else form
-            self._lowering = lowering_of(wanted)(wanted)
-        if form is not None:
-            self._lowering.load(form)
+            self._lowering = lowering_of(form)(form)
+        self._lowering.load(form)
         return self._lowering
 
     def _collect(self, lowering: Lowering, form: Form, words: str, seconds: dict[str, float],

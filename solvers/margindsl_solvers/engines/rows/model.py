@@ -15,9 +15,9 @@ from margindsl.calculus.accuracy import greatest_ratio, relative_gap, rounding
 from margindsl.contract import RawSolution, Status
 from margindsl.program.labelled import LabelledForm
 from margindsl.program.losses import Losses
+from margindsl.program.nearest import nearest
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.course import WORDS
-from margindsl_solvers.engines.nearest import nearest
 
 FLAT = 1e-9  # entries of a direction below it are rounding
 
