@@ -257,7 +257,7 @@ def column_words(frame: pd.DataFrame, number: int, source: str) -> list[str]:
 
 
 def read_labels(source: str, n: int, names: Sequence[str] | None = None) -> list[str]:
-    """Return the cluster of each of n points: the one column of a file, or its column ``label``.
+    """Return the cluster of each of n points: the one column of a file, or its column ``label`` or ``cluster``.
 
     A first row without numbers is a header, unless one label were missing then. A column ``index`` holds the numbers of
     the points, or their names, in order.
@@ -265,7 +265,8 @@ def read_labels(source: str, n: int, names: Sequence[str] | None = None) -> list
     frame = read_frame(source, "one label a row")
     if len(frame.columns) == 1:
         return [*(frame.columns if len(frame) == n - 1 else ()), *column_words(frame, 0, source)]
-    if LABEL not in frame:
+    named = next((name for name in (LABEL, "cluster") if name in frame), None)
+    if named is None:
         raise DeclarationError(f"{source}: which of {frame.shape[1]} columns holds the labels? Call it 'label', or "
                                "give a file of one column")
     if "index" in frame and names is not None:
@@ -274,7 +275,7 @@ def read_labels(source: str, n: int, names: Sequence[str] | None = None) -> list
             raise DeclarationError(f"{source}: the column 'index' is not that of the points in order; sort the rows")
     elif "index" in frame and not np.array_equal(numbers(frame[["index"]], source).ravel(), np.arange(len(frame))):
         raise DeclarationError(f"{source}: the column 'index' is not 0, 1, 2, ... in order; sort the rows")
-    return column_words(frame, column(frame, LABEL, source), source)
+    return column_words(frame, column(frame, named, source), source)
 
 
 def read_links(source: str, n: int, names: Sequence[str] | None = None) -> IntArray:
@@ -331,7 +332,10 @@ def read_known(source: str, n: int, clusters: int, signs: bool = False,
     index, label = pairs.T
     _require(source, pairs, (index >= 0) & (index < n), f"a point number first, from 0 to {n - 1}")
     fits = (label == -1) | (label == 1) if signs else (label >= 0) & (label < clusters)
-    _require(source, pairs, fits, f"a label second, {'+1 or -1' if signs else f'from 0 to {clusters - 1}'}")
+    _require(source, pairs, fits, f"a label second, {'+1 or -1' if signs else f'from 0 to {clusters - 1}'}", names)
+    first = np.full(n, -2)
+    first[index[::-1]] = label[::-1]
+    _require(source, pairs, first[index] == label, "one label a point, and an earlier row has another", names)
     return index, label
 
 
@@ -344,11 +348,12 @@ def _read_pairs(source: str) -> IntArray:
     return values.astype(np.int64)
 
 
-def _require(source: str, pairs: Any, right: Any, expected: str) -> None:
+def _require(source: str, pairs: Any, right: Any, expected: str, names: Sequence[str] | None = None) -> None:
     wrong = np.flatnonzero(~np.asarray(right))
     if len(wrong):
         first, second = pairs[wrong[0]]
-        raise DeclarationError(f"{source}: row {wrong[0] + 1} holds {first:g},{second:g}, expected {expected}")
+        given = f"{first:g}" if names is None else names[int(first)]
+        raise DeclarationError(f"{source}: row {wrong[0] + 1} holds {given},{second:g}, expected {expected}")
 
 
 def write_frame(target: str | None, frame: pd.DataFrame) -> None:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from margindsl import __version__
-from margindsl.errors import MarginError, TrivialityWarning
+from margindsl.errors import MarginError, TrivialityWarning, UnknownNameError
 
 OK, FAILED, USAGE, STOPPED, INTERRUPTED = 0, 1, 2, 3, 130
 LOSSES = ("odm", "hinge", "squared-hinge", "epsilon-insensitive", "logistic", "mean-variance")
@@ -103,7 +103,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(end="", flush=True)
             return code
         except MarginError as error:
-            print(f"margindsl: {spoken(' '.join(str(error).split()))}", file=sys.stderr)
+            words = " ".join(str(error).split())
+            print(f"margindsl: {words if isinstance(error, UnknownNameError) else spoken(words)}", file=sys.stderr)
             return FAILED
         except BrokenPipeError:
             # The reader of the pipe has gone; the flush at exit must not complain about it.

@@ -37,13 +37,19 @@ def unanswered(solver: Solver, raw: RawSolution, where: str) -> UnansweredError:
 def refuse_impossible(form: Form, status: Status) -> None:
     """Refuse a problem at labels in B that is proved to be what its solver calls it, or why that gave up."""
     if status in (Status.UNBOUNDED, Status.INACCURATE) and form.may_be_unbounded and form.is_unbounded:
-        raise UnboundedError("the objective falls without end along the bias or a shared scalar at labels in B: "
-                             "use bias='penalised', bound what falls, or weigh it less")
+        along = [*(["the bias: declare bias='penalised'"] if form.free_bias else []),
+                 *(["a scalar: declare it nonneg=True, or add its square"] if form.losses.scalars.count else [])]
+        raise UnboundedError(f"the objective falls without end at labels in B along {'; or along '.join(along)}, or "
+                             "weigh what falls less")
     guilty = form.contradiction if status is Status.INFEASIBLE else ()
     if guilty:
         sums = (form.decision[position].name for position in guilty)
         raise InfeasibleError(f"no hyperplane satisfies the bounds on {' and '.join(dict.fromkeys(sums))}, which "
                               "contradict one another: leave one of them out, or widen it")
+    outside = getattr(form, "outside", None)
+    if status is Status.INFEASIBLE and outside is not None and outside.rules:
+        raise InfeasibleError("no hyperplane satisfies the constraints that are written in CVXPY (md.cvxpy_constraint) "
+                              "and the bounds beside them: leave one of them out, or widen it")
 
 
 def offer_of(solver: Solver, form: Form) -> Offer | Refusal:

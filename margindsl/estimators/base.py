@@ -92,7 +92,7 @@ class LinearWeights:
     def coef_(self) -> FloatArray:
         """Return the weights (1, d), or (k, d) of more than two classes: f(x) = coef_ @ x + intercept_."""
         self._check_linear("coef_")
-        d, (point, size) = self.n_features_in_, self._surroundings()
+        d, (point, size) = self.problem_.hyperplane.X.shape[1], self._surroundings()
         blocks = [self._decided(point + size * np.eye(d)[block]) - self._decided(point) for block in row_blocks(d, d)]
         return np.concatenate(blocks).T / size
 

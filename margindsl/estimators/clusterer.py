@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 import margindsl as md
-from margindsl.errors import DeclarationError, InfeasibleError
+from margindsl.errors import ContradictionError, DeclarationError, InfeasibleError
 from margindsl.estimators.base import LinearWeights, MarginEstimator, generator, mean_one, warn_early, weights_of
 from margindsl.estimators.fences import Fences, margins_of
 from margindsl.estimators.links import PointNames, declared_links, group_links
@@ -56,7 +57,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         given; None leaves sizes free.
     min_size, max_size : int, float, sequence of k of them, or None
         Least and most points of a cluster, or of each: whole numbers from 1 count points, fractions below 1 are parts
-        of n. Kept exactly, beside what the model declares.
+        of n, and 1.0 alone is n. Kept exactly, beside what the model declares.
     kernel : str or kernel
         Passed to models that take ``kernel``; with "precomputed" X is the kernel matrix (n, n), and new points are
         rows (m, n) of it. "auto" is the model's own; of ``model=None`` linear from 10 columns on, RBF below.
@@ -180,16 +181,22 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         must_link, cannot_link = points.links(must_link, "must_link"), points.links(cannot_link, "cannot_link")
         labels, groups = points.values(labels, "labels"), points.values(groups, "groups")
         self.left_out_ = points.left_out
-        n, auto = X.shape[0], isinstance(self.n_clusters, str) and self.n_clusters == AUTO
-        self.stability_ = self._stability(X, labels, cannot_link) if auto else None
-        k = self.n_clusters if self.stability_ is None else self.stability_.clusters
-        if isinstance(k, bool) or not isinstance(k, Integral) or k <= 0:
+        n, k, auto = X.shape[0], self.n_clusters, isinstance(self.n_clusters, str) and self.n_clusters == AUTO
+        if not auto and (isinstance(k, bool) or not isinstance(k, Integral) or k <= 0):
             raise DeclarationError(f"n_clusters={k!r}: expected a positive integer, or 'auto'")
-        self.n_clusters_ = int(k)
-        if k > n:
+        if not auto and k > n:
             raise DeclarationError(f"n_samples={n} should be >= n_clusters={k}")
-        weights, codes = mean_one(weights_of(sample_weight, n)), _codes(labels, n, int(k))
+        weights = mean_one(weights_of(points.values(sample_weight, "sample_weight"), n))
+        codes = _codes(labels, n, MOST if auto else int(k))
         together = [] if groups is None else [group_links(groups, n)]
+
+        def known(y: md.Labels) -> list[Any]:
+            return [*declared_links(y, must_link, cannot_link), *(md.must_link(y, pairs) for pairs in together),
+                    *known_labels(y, codes)]
+
+        self.stability_ = self._stability(X, max(1, int(codes.max(initial=-1)) + 1), known) if auto else None
+        k = k if self.stability_ is None else self.stability_.clusters
+        self.n_clusters_ = int(k)
         links = declared_links(md.Labels(n, clusters=max(2, int(k))), must_link, cannot_link)
         linked = np.concatenate([*(link.pairs.ravel() for link in links), *(pairs.ravel() for pairs in together),
                                  np.flatnonzero(codes >= 0)])
@@ -201,10 +208,12 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         if not isinstance(self.optimise, (bool, np.bool_)):
             raise DeclarationError(f"optimise={self.optimise!r}: expected True or False")
         self.view_ = self._new_view()
+        fewest, most = (int(np.sum(size) if np.ndim(size) else k * size) for size in (
+            0 if low is None else low, n if high is None else high))
+        if not fewest <= n <= most:
+            raise DeclarationError(f"min_size={self.min_size}, max_size={self.max_size}: n_clusters={k} of such sizes "
+                                   f"have {fewest} to {most} points, and there are {n}")
         if k == 1:
-            if np.max(low or 0) > n or np.min(n if high is None else high) < n:
-                raise DeclarationError(f"n_clusters={self.n_clusters!r}: one cluster has {n} points, against "
-                                       f"min_size={self.min_size}, max_size={self.max_size}")
             if cannot_link is not None and len(links[-1].pairs):
                 raise DeclarationError(f"n_clusters=1: given {len(links[-1].pairs)} cannot-links, which need two "
                                        "clusters; drop them, or ask for more clusters")
@@ -214,7 +223,9 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
             self.value_, self.bound_, self.gap_, self.n_iter_, self._n_features_out = 0.0, 0.0, 0.0, 1, 1
             return self
         held = is_lazy(X) and all(hasattr(chunk, "add_done_callback") for chunk in X.__dask_graph__().values())
-        seen, X = X, X if self.view_ is None else self.view_.fit_transform(X)
+        seen, X = X, X if self.view_ is None else _plain(self.view_.fit_transform(X))
+        if X.shape[0] != n:
+            raise DeclarationError(f"view={self.view!r}: gives {X.shape[0]} rows of {n} points; a view keeps them")
         X = X.persist() if held and self.view_ is not None else X  # workers that hold the points hold their view
         sized = self.min_size is not None or self.max_size is not None
         free = sized and self.model is None and isinstance(self.balance, str)
@@ -224,9 +235,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         try:
             if sized:
                 problem = problem.with_constraints(md.sizes(problem.labels, at_least=low, at_most=high))
-            problem = problem.with_constraints(*declared_links(problem.labels, must_link, cannot_link),
-                                               *(md.must_link(problem.labels, pairs) for pairs in together),
-                                               *known_labels(problem.labels, codes))
+            problem = problem.with_constraints(*known(problem.labels))
             method = bounding(problem) if self.optimise and self.relaxation is None else self.relaxation
             solution = problem.solve(
                 relaxation=method, solver=self.solver, tol=self.tol, warm_start=self._start(n),
@@ -272,11 +281,12 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         if isinstance(self.view, str) and self.view == AUTO:
             given = self._is_pairwise or isinstance(self.kernel, md.Precomputed)
             return SpatialSign() if self.model is None and not given else None
-        if self.view is not None and not hasattr(self.view, "fit_transform"):
-            raise DeclarationError(f"view={self.view!r}: expected 'auto', None, or a transformer such as SpatialSign()")
+        if self.view is not None and not (hasattr(self.view, "fit_transform") and hasattr(self.view, "transform")):
+            raise DeclarationError(f"view={self.view!r}: expected 'auto', None, or a transformer such as SpatialSign() "
+                                   "with fit_transform and, for points to come, transform")
         return None if self.view is None else clone(self.view)
 
-    def _stability(self, X: Any, labels: Any, cannot_link: Any) -> md.Stability:
+    def _stability(self, X: Any, least: int, known: Callable[[md.Labels], list[Any]]) -> md.Stability:
         """Return how stable the numbers of clusters are that known labels, links and sizes allow."""
         if self._is_pairwise or isinstance(self.kernel, md.Precomputed):
             raise DeclarationError("n_clusters='auto' looks at points, and kernel='precomputed' gives none; give a "
@@ -285,16 +295,16 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         low, high = _counts(self.min_size, n, "min_size"), _counts(self.max_size, n, "max_size")
         if np.ndim(low) or np.ndim(high):
             raise DeclarationError("n_clusters='auto': sizes are one a cluster, so that their number is known; give it")
-        known = pd.to_numeric(pd.Series([] if labels is None else np.asarray(labels)), errors="coerce").max()
-        least = max(1 if cannot_link is None else 2, 1 if pd.isna(known) else int(known) + 1)
-        allowed = [k for k in range(least, max(least, min(MOST, n // 4)) + 1) if k * (low or 0) <= n <= k * (high or n)]
+        most = max(least, min(MOST, n // 4))
+        allowed = [k for k in range(least, most + 1) if k * (low or 0) <= n <= k * (high or n) and _goes(n, k, known)]
         if not allowed:
-            raise DeclarationError(f"n_clusters='auto': no number of clusters from {least} to {MOST} goes with "
-                                   f"min_size={self.min_size!r}, max_size={self.max_size!r}; give a number")
+            raise DeclarationError(f"n_clusters='auto': no number of clusters from {least} to {most} goes with "
+                                   f"min_size={self.min_size!r}, max_size={self.max_size!r} and the links; give a "
+                                   "number")
         return md.select_clusters(X, allowed, random_state=generator(self.random_state))
 
     def _seen(self, X: Any) -> Any:
-        return X if self.view_ is None else self.view_.transform(X)
+        return X if self.view_ is None else _plain(self.view_.transform(X))
 
     def transform(self, X: Any) -> FloatArray:
         """Return decision values of points (m, d), one column for two clusters: (m, 1), or (m, k)."""
@@ -345,6 +355,22 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         return -float(np.average(losses, weights=mean_one(weights_of(sample_weight, len(losses)))))
 
 
+def _plain(seen: Any) -> Any:
+    """Return what a view gives, without the frame that `set_output` puts around it."""
+    return seen.to_numpy() if hasattr(seen, "to_numpy") else seen
+
+
+def _goes(n: int, k: int, known: Callable[[md.Labels], list[Any]]) -> bool:
+    """Return whether k clusters can keep links and known labels."""
+    y, f = md.Labels(n, clusters=max(2, k)), md.Hyperplane(np.zeros((n, 1)))
+    objective = md.Minimize(md.sq_norm(f) / 2 + md.mean(md.odm(md.margin(y, f), 0.4, 0.2)))
+    try:
+        allowed = md.Problem(objective, known(y)).program().labels
+        return allowed.contains(np.zeros(n)) if k == 1 else len(allowed.any_member()) == n
+    except (ContradictionError, InfeasibleError):
+        return False
+
+
 def _counts(size: Any, n: int, word: str) -> Any:
     """Return a size in points: fractions below 1 are parts of n, rounded inwards."""
     if size is None:
@@ -353,7 +379,8 @@ def _counts(size: Any, n: int, word: str) -> Any:
     if given.dtype.kind not in "iuf" or given.ndim > 1 or not np.all(given > 0):
         raise DeclarationError(f"{word}={size!r}: expected positive numbers, whole ones in points or fractions of n")
     share = (np.ceil if word == "min_size" else np.floor)(np.round(given * n, 6))
-    return np.where(given < 1, share, given).tolist()
+    whole = n if given.ndim == 0 and given.dtype.kind == "f" and given == 1 else given
+    return np.where(given < 1, share, whole).tolist()
 
 
 def _codes(labels: ArrayLike | None, n: int, clusters: int) -> IntArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, ItemsView, Iterable, Iterator, KeysView, ValuesView
 from numbers import Number
 from typing import Any
 
@@ -44,6 +44,8 @@ class PointNames:
             return None
         if hasattr(given, "iloc"):
             given = given.astype(object).to_numpy()
+        if isinstance(given, (Iterator, ItemsView, KeysView, ValuesView)):  # read more than once
+            given = list(given)
         if self.is_counted or issparse(given):
             self._refuse_positions(word, issparse(given))
         if self.index is None:

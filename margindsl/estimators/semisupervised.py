@@ -142,6 +142,7 @@ class SemiSupervisedODM(MarginClassifier):
             raise DeclarationError("model='graph' looks for neighbours among points in memory, and X is a Dask array: "
                                    "give X.compute(), or model='ssodm'")
         self.view_ = Walked(**check_parameters(Walked, self.parameters))
+        self.view_.set_output(transform="default")
         seen, weights = self.view_.fit_transform(X), weights_of(sample_weight, X.shape[0])
         inner = ODMClassifier(lam=self.lam1, kernel=self.kernel, class_weight=self.class_weight, solver=self.solver,
                               tol=self.tol, time_limit=self.time_limit, verbose=self.verbose)

@@ -157,9 +157,9 @@ def check_new_points(X: Any, d: int) -> Points:
 
 
 def column_names(X: Any) -> tuple[str, ...] | None:
-    """Return the names of the columns of a DataFrame that names all of them by text, None of anything else."""
-    names = tuple(getattr(X, "columns", ()))
-    return names if names and all(isinstance(name, str) for name in names) else None
+    """Return the names of the columns of a DataFrame, as text; None where they are 0, 1, ..., or of anything else."""
+    names = list(getattr(X, "columns", ()))
+    return tuple(map(str, names)) if names and names != list(range(len(names))) else None
 
 
 def check_columns(X: Any, names: tuple[Any, ...] | None) -> None:

@@ -63,6 +63,8 @@ def walk_over(graph: Any) -> Any:
 
 def beside(X: Any, moved: Any, own: float) -> Any:
     """Return points times a factor beside the walked ones."""
+    if isinstance(own, bool) or not isinstance(own, (int, float, np.number)) or not 0 <= own < np.inf:
+        raise DeclarationError(f"own={own!r}: expected a finite number of at least 0")
     return sp.hstack([X * own, moved], format="csr") if sp.issparse(X) else np.hstack([np.asarray(X) * own, moved])
 
 

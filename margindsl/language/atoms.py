@@ -160,7 +160,8 @@ def _plq_from_pieces(pieces: Any) -> PLQ:
         raise DeclarationError(
             f"md.plq: expected pairs (upper end, (q, s, c)), in order; could not read them ({error})") from None
     if not rows or any(len(row) != 3 for row in rows) or ends[-1] != float("inf"):
-        raise DeclarationError("md.plq: expected pairs (upper end, (q, s, c)), the last upper end inf")
+        raise DeclarationError("md.plq: expected pairs (upper end, (q, s, c)), the last upper end inf; given ends "
+                               f"{ends} with {', '.join(str(len(row)) for row in rows)} coefficients")
     if any(a >= b for a, b in itertools.pairwise(ends)):
         raise DeclarationError(f"md.plq: upper ends {ends} are not increasing")
     return PLQ(np.array(ends[:-1]), np.array(rows))

@@ -110,7 +110,7 @@ class Expression(Unanswered):
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise GrammarError(self.text(), "expressions hold no numbers for numpy",
-                           "Use the functions of margindsl: md.sum, md.mean, md.maximum, abs.")
+                           "Use md.sum, md.mean, md.maximum, abs; of a loss of your own md.plq(loss, g).")
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
         return self._numpy(function.__name__ if method == "__call__" else method, inputs, options)

@@ -58,7 +58,7 @@ TWO_CODINGS = Rule(
     "mixes two codings of the margins of several clusters",
     "Give every md.margin(y, f, coding=...) the same coding.")
 NO_REGULARISER = Rule(
-    "has no regulariser: the hyperplane {plane} would not be determined",
+    "has no regulariser of a positive weight: the hyperplane {plane} would not be determined",
     "Add md.sq_norm(f) / 2, or md.norm(f), of every hyperplane.")
 BLOCK_BIAS = Rule(
     "has a free bias beside other hyperplanes, or in sums of decision values that do not contain it once",

@@ -232,7 +232,10 @@ def by_label(labels: Any, losses: Any) -> Expression:
     """
     at = f"md.by_label({labels.text() if isinstance(labels, Expression) else labels!r}, ...)"
     own = labels.inner if isinstance(labels, Index) else labels
-    if not isinstance(own, Labels) or own.clusters != 2 or not isinstance(losses, dict) or set(losses) != {1, -1}:
+    if not isinstance(losses, dict) or set(losses) != {1, -1}:
+        given = list(losses) if isinstance(losses, dict) else type(losses).__name__
+        raise GrammarError(at, f"is given {given}", "Give a loss for each label, {+1: md.hinge(f), -1: md.hinge(-f)}.")
+    if not isinstance(own, Labels) or own.clusters != 2:
         raise grammar.STATES.broken_by(at)
     upper, lower = (as_expression(losses[sign]) for sign in (1, -1))
     plane: Any = next((node for side in (upper, lower) for node in side.walk() if isinstance(node, Hyperplane)), None)

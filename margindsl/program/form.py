@@ -99,8 +99,9 @@ class Form:
 
     @property
     def may_be_infeasible(self) -> bool:
-        """Return whether a bound excludes w = 0."""
-        return any(bound.lower > 0 or bound.upper < 0 for bound in self.decision)
+        """Return whether a bound excludes w = 0, or a constraint that is written in CVXPY may."""
+        outside = getattr(self, "outside", None)
+        return any(bound.lower > 0 or bound.upper < 0 for bound in self.decision) or bool(outside and outside.rules)
 
     @property
     def may_be_unbounded(self) -> bool:

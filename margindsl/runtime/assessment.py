@@ -9,7 +9,7 @@ from typing import Any, Final, Unpack
 import numpy as np
 
 from margindsl.calculus.accuracy import relative_gap
-from margindsl.errors import RefusalError
+from margindsl.errors import DeclarationError, RefusalError
 from margindsl.host.progress import task
 from margindsl.metrics import clustering_accuracy
 from margindsl.runtime.options import SolveArguments, SolveOptions
@@ -126,6 +126,8 @@ def certify(problem: Problem, labels: Any, relaxation: RelaxationChoice = None,
     >>> found.value > found.better.value, found.violations
     (True, ())
     """
+    if not hasattr(problem, "at_labels"):
+        raise DeclarationError(f"md.certify: given {type(problem).__name__} first, expected a md.Problem, then labels")
     chosen = SolveOptions.of(options)
     clock = chosen.budget()
 

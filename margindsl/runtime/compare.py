@@ -291,6 +291,8 @@ def compare(problem: Problem | Mapping[str, Problem],
 def _several(given: Any, read: Callable[[Any], Any]) -> list[Any]:
     """Return one name or object, or several, as a list in which every one exists."""
     many = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    if not many:
+        raise DeclarationError("md.compare: given no relaxations or no solvers, expected one at least, or None")
     for one in many:
         if one is not None and one != "auto":
             with suppress(NotInstalledError):  # its row says so

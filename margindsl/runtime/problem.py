@@ -16,7 +16,7 @@ from margindsl.drivers.guard import Guarded, offer_of
 from margindsl.errors import DeclarationError, RefusalError, TimeLimitError
 from margindsl.features.points import is_lazy
 from margindsl.host.clock import Cancelled
-from margindsl.host.parallel import share_out
+from margindsl.host.parallel import check_jobs, share_out
 from margindsl.host.progress import task
 from margindsl.language.constraints import Conditions, Constraint
 from margindsl.language.formulation import Formulation, Minimize
@@ -264,6 +264,7 @@ class Problem(Formulation):
             raise DeclarationError("problem.path: the parameter does not occur in the objective")
         if chain is not None and not (isinstance(chain, Integral) and chain > 0):
             raise DeclarationError(f"problem.path(chain={chain!r}): expected None or a positive number of values")
+        check_jobs(n_jobs)
         if not isinstance(values, Iterable):
             raise DeclarationError(f"problem.path(values={values!r}): expected several values of the parameter")
         before, values = parameter.value, list(values)

@@ -228,9 +228,8 @@ class Solution:
 
     @property
     def cluster_sizes(self) -> tuple[int, ...]:
-        """Return the number of points of every cluster: of +1 and −1, or of 0..k−1."""
-        names = Names(self.clusters)
-        return tuple(np.bincount(names.read(self.labels), minlength=self.clusters)[names.order].tolist())
+        """Return the number of points of every cluster, as `md.sizes` bounds them: of −1 and +1, or of 0..k−1."""
+        return tuple(np.bincount(Names(self.clusters).read(self.labels), minlength=self.clusters).tolist())
 
     @property
     def margin_mean(self) -> float:

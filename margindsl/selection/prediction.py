@@ -87,6 +87,8 @@ def select(problems: Sequence[Any], solutions: Sequence[Any], folds: int | None 
     >>> select([problem], [across, along])
     1
     """
+    if hasattr(problems, "program"):
+        raise DeclarationError("select: given one problem, expected a list of them, then a list of solutions")
     labellings = [np.asarray(getattr(solution, "labels", solution)) for solution in solutions]
     if not labellings or not len(problems):
         raise DeclarationError(

@@ -90,7 +90,7 @@ def select_clusters(X: Any, clusters: int | Iterable[int] = MOST, clusterer: Any
     X : (n, d) array or sparse matrix
         Of more than 1,000 points a sample is looked at.
     clusters : int or iterable of int
-        The most clusters to try, from one on, or the numbers to try.
+        The most clusters to try, from one on and to n / 4, or the numbers to try.
     clusterer : estimator, optional
         Of scikit-learn, with `n_clusters`, `fit` and `predict`, such as `MarginClusterer()`; k-means if not given.
     splits : int

@@ -434,6 +434,8 @@ def features(solution: Any, ax: Any = None, *, names: Sequence[str] | None = Non
     """
     found = influences(solution)
     own = [name for plane in solution.basis.declaration.planes for name in plane.column_names or ()]
+    if names is not None and (isinstance(names, str) or len(names) != len(found)):
+        raise DeclarationError(f"names={names!r}: expected {len(found)} names, one a column")
     named = names if names is not None else own
     named = named if len(named) == len(found) else [f"column {j}" for j in range(len(found))]
     first = np.argsort(-found, kind="stable")[:most][::-1]

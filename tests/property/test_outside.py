@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl.errors import DeclarationError, GrammarError, RefusalError
+from margindsl.errors import DeclarationError, GrammarError, InfeasibleError, RefusalError
 
 N = 6
 
@@ -144,3 +144,12 @@ def test_any_solver_of_cvxpy_by_name_equals_newton_and_takes_its_options(name, p
         assert problem.solve("supervised", md.Solver(f"cvxpy:{name}", **one)).status == "iteration_limit"
     except md.errors.SolverError as error:
         assert name in str(error)
+
+
+@pytest.mark.parametrize("relaxation", ["alternating", "sdp"])
+def test_constraints_that_exclude_each_other_are_infeasible(relaxation):
+    _, y, f = model(1)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 2 * md.mean(md.hinge(y * f))),
+                         [md.cvxpy_constraint(f, lambda w, b: [w[0] >= 1, w[0] <= -1])])
+    with pytest.raises(InfeasibleError, match="no hyperplane satisfies the constraints that are written in CVXPY"):
+        problem.solve(relaxation, random_state=0)

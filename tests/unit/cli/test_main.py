@@ -89,6 +89,10 @@ def test_cluster_keeps_links_and_known_clusters_and_appends_a_column(data, tmp_p
     clusters = [int(row["cluster"]) for row in rows]
     assert list(rows[0]) == ["height", "width", "kind", "cluster"] and clusters == json.loads(out)["clusters"]
     assert clusters[0] == clusters[23] == 1 and clusters[5] == 0 and "24 points" in err
+    assert main(["certify", data, target, "--drop", "kind", "--relaxation", "weight-lifting"]) == 0
+    twice = pairs_file(tmp_path, "twice.csv", [(0, 1), (5, 0), (0, 0)])
+    assert main(["cluster", data, "--drop", "kind", "--known", twice]) == 1
+    assert "row 3 holds 0,0, expected one label a point" in capsys.readouterr().err
 
 
 def test_solve_agrees_with_the_language(data, tmp_path, capsys):
@@ -252,6 +256,7 @@ def test_trivial_problem_warns_in_one_line(data, capsys):
     ("--must-link", "0,400", "pairs.csv: row 2 holds 0,400, expected points from 0 to 23"),
     ("--cannot-link", "3,3", "pairs.csv: row 2 holds 3,3, expected two different points"),
     ("--known", "5,2", "pairs.csv: row 2 holds 5,2, expected a label second, +1 or -1"),
+    ("--known", "0,-1", "pairs.csv: row 2 holds 0,-1, expected one label a point, and an earlier row has another"),
     ("--known", "0,x1", "pairs.csv: column 'j' holds 'x1' (row 2)")])
 def test_side_information_names_file_and_line(data, tmp_path, capsys, option, row, message):
     path = tmp_path / "pairs.csv"

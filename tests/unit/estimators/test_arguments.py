@@ -2,18 +2,35 @@
 
 import inspect
 from functools import partial
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context
+from sklearn.base import BaseEstimator
 from sklearn.datasets import make_blobs
+from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE
 
 import margindsl as md
 from margindsl.errors import DeclarationError, UnknownNameError
 from margindsl.estimators import MarginClusterer, MaximumMarginEmbedding, SemiSupervisedODM
 from margindsl.estimators.walked import Walked
 from margindsl.recipes.recipe import traits_of
+
+CLOUDS = make_blobs([20, 20], centers=[[-3, -1], [3, 1]], random_state=0)[0]
+
+
+class Shorter(BaseEstimator):
+    """A view that loses a point."""
+
+    def fit_transform(self, X, y=None):
+        return X[1:]
+
+    def transform(self, X):
+        return X
 
 X, TRUTH = make_blobs(24, centers=[[-2, 0], [2, 0]], random_state=0)
 TRAITS = {name: traits_of(getattr(md.recipes, name)) for name in md.recipes.__all__}
@@ -142,7 +159,7 @@ def test_a_model_of_other_points_is_refused():
 
 def test_one_cluster_keeps_its_sizes():
     for sizes in ({"max_size": 3}, {"min_size": 40}):
-        with pytest.raises(DeclarationError, match="n_clusters=1: one cluster has 12 points, against"):
+        with pytest.raises(DeclarationError, match="n_clusters=1 of such sizes have .* points, and there are 12"):
             MarginClusterer(1, **sizes).fit(np.eye(12))
     assert not MarginClusterer(1, max_size=12).fit(np.eye(12)).labels_.any()
     for name in ("optimise", "view"):
@@ -178,3 +195,54 @@ def test_pairs_of_dates_are_names():
     pairs = pd.DataFrame({"i": days[:2], "j": days[6:8]})
     labels = MarginClusterer().fit(pd.DataFrame(X, index=days, columns=["a", "b"]), cannot_link=pairs).labels_
     assert labels[0] != labels[6] and labels[1] != labels[7]
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ({"max_size": 3}, "max_size=3: n_clusters=2 of such sizes have 0 to 6 points, and there are 40"),
+    ({"min_size": 80}, "min_size=80, max_size=None: n_clusters=2 of such sizes have 160 to 80 points"),
+    ({"view": TSNE()}, "expected 'auto', None, or a transformer such as SpatialSign.. with fit_transform and, for"),
+    ({"view": Shorter()}, "gives 39 rows of 40 points")])
+def test_sizes_and_views_that_cannot_be(arguments, message):
+    with pytest.raises(DeclarationError, match=message):
+        MarginClusterer(**arguments).fit(CLOUDS)
+
+
+def test_all_points_may_be_in_one_cluster():
+    free = MarginClusterer(balance=None, random_state=0).fit(CLOUDS)
+    assert MarginClusterer(max_size=1.0, random_state=0).fit(CLOUDS).value_ == pytest.approx(free.value_)
+
+
+@pytest.mark.parametrize("make", [partial(MarginClusterer, kernel="linear"), partial(
+    MarginClusterer, kernel="linear", view=PCA(1).set_output(transform="pandas"))])
+def test_frames_of_views_are_points(make):
+    plain = make(random_state=0).fit(CLOUDS)
+    with config_context(transform_output="pandas"):
+        framed = make(random_state=0).fit(pd.DataFrame(CLOUDS, columns=["a", "b"]))
+        np.testing.assert_array_equal(framed.predict(pd.DataFrame(CLOUDS, columns=["a", "b"])), plain.labels_)
+        known = np.where(np.arange(40) % 8 == 0, plain.labels_, -1)
+        assert SemiSupervisedODM().fit(CLOUDS, known).score(CLOUDS, plain.labels_) == 1.0
+    seen = np.asarray(framed.view_.transform(pd.DataFrame(CLOUDS, columns=["a", "b"])))
+    np.testing.assert_allclose(seen @ framed.coef_[0] + framed.intercept_, framed.solution_.decision, atol=1e-8)
+
+
+def test_links_are_read_once_and_again():
+    found = [MarginClusterer(random_state=0).fit(CLOUDS, must_link=pairs, cannot_link=iter([(0, 1)])).labels_
+             for pairs in ([(0, 39)], zip([0], [39]), {"a": (0, 39)}.values())]
+    assert found[0][0] == found[0][39] != found[0][1]
+    assert all(np.array_equal(found[0], other) for other in found[1:])
+
+
+def test_auto_tries_numbers_that_links_and_labels_allow():
+    apart = list(combinations(range(4), 2))
+    assert MarginClusterer("auto", random_state=0).fit(CLOUDS, cannot_link=apart).n_clusters_ >= 4
+    none = MarginClusterer("auto", random_state=0).fit(CLOUDS, cannot_link=[])
+    assert none.stability_.to_frame().clusters.min() == 1
+    with pytest.raises(DeclarationError, match="no number of clusters from 1 to 10 goes with"):
+        MarginClusterer("auto").fit(CLOUDS, cannot_link=list(combinations(range(12), 2)))
+
+
+def test_series_of_weights_are_read_by_their_index():
+    frame, weights = pd.DataFrame(CLOUDS), pd.Series(np.linspace(0.1, 3.0, 40))
+    one, other = (MarginClusterer(random_state=0).fit(frame, sample_weight=own).value_ for own in (
+        weights, weights[::-1]))
+    assert one == other

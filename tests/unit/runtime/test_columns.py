@@ -31,6 +31,15 @@ def test_other_columns_are_refused(read, tmp_path):
     assert solution.predict(X[solution.column_names and list(solution.column_names)]).shape == (4,)
 
 
+def test_names_that_are_no_text_are_names():
+    for names in ([2001, 2002], pd.MultiIndex.from_tuples([("a", 1), ("a", 2)])):
+        frame = X.set_axis(names, axis=1)
+        solution = declared(frame).solve("alternating")
+        np.testing.assert_allclose(solution.decision_function(frame), solution.decision, atol=1e-9)
+        with pytest.raises(DeclarationError, match="another order"):
+            solution.predict(frame.iloc[:, ::-1])
+
+
 def test_unnamed_points_take_any_columns():
     solution = declared(X.to_numpy()).solve("alternating")
     assert solution.column_names is None

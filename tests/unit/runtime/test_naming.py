@@ -154,3 +154,12 @@ def test_names_by_first_point(labels, groups, expected):
     assert np.array_equal(by_first_point(renamed, groups, order)[renamed], renamed)
     outputs = np.arange(len(groups))[None] * np.ones((len(labels), 1))
     assert np.array_equal(outputs[:, np.argsort(names)][np.arange(len(labels)), renamed], labels)
+
+
+def test_sizes_are_told_in_the_order_in_which_they_are_bounded():
+    y, f = md.Labels(12), md.Hyperplane(np.random.default_rng(0).normal(size=(12, 2)))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + md.mean(md.hinge(y * f))), [
+        md.sizes(y, at_least=[2, 7], at_most=[5, 10])])
+    found = problem.solve("alternating", random_state=0)
+    assert 2 <= found.cluster_sizes[0] <= 5
+    assert found.cluster_sizes == tuple(np.unique(found.labels, return_counts=True)[1])
