@@ -70,12 +70,13 @@ class Branching:
     """Run branch and bound, best bound first.
 
     `run`: its solver takes lifted nodes, its fixed solver labellings and nodes of decided points; `tol`: relative gap
-    to certify; `bounds`: of nodes; `root`: where the first one begins from; `n_jobs`: parts that grow at once.
+    to certify; `bounds`: of nodes; `root`: where the first one begins from; `n_jobs`: parts that grow at once;
+    `most`: nodes after which it has converged.
     """
 
     def __init__(self, run: Run, tol: float, bounds: NodeBounds, root: RawSolution | None = None,
-                 n_jobs: int | None = 1) -> None:
-        self.run, self.tol, self.bounds, self.root, self.n_jobs = run, tol, bounds, root, n_jobs
+                 n_jobs: int | None = 1, most: int | None = None) -> None:
+        self.run, self.tol, self.bounds, self.root, self.n_jobs, self.most = run, tol, bounds, root, n_jobs, most
         self.meet = {LiftedNodes: self._lifted, PartialNodes: self._partial, JointNodes: self._joint}[type(bounds)]
         self.labels, leaf = run.program.labels, Certificate(0.0, kind=bounds.kind, arrays=bounds.case(*bounds.zero))
         self.judged = leaf.work(run.program.n, run.program.features.rank) / speed()  # seconds to check a leaf
@@ -127,14 +128,15 @@ class Branching:
         assert self.run.best is not None
         budget, jobs, due = self.run.budget, count_jobs(self.n_jobs), SEARCHED[type(self.bounds)]
         incumbent, most = budget.incumbent, np.inf if budget.max_iter is None else self.solved + budget.max_iter
+        enough = np.inf if self.most is None else self.most
         try:
             while self.open and self.open[0].bound < self.target:
                 self.run.keep(STAGE, self.state)
                 if budget.remaining <= self.judged * (len(self.closed) + len(self.open)):
                     return Status.TIME_LIMIT, ""
-                before, left = self.solved, most - self.solved
+                before, left = self.solved, min(most, enough) - self.solved
                 if left <= 0:
-                    return Status.ITERATION_LIMIT, ""
+                    return Status.CONVERGED if enough < most else Status.ITERATION_LIMIT, ""
                 parts = min(PARTS * jobs, len(self.open))
                 if 1 < jobs <= parts and left >= parts * EVERY:
                     self._share_out(parts)

@@ -29,9 +29,9 @@ from margindsl.program.forms import Form
 from margindsl.program.lift import Cuts, LiftForm
 from margindsl.program.nodes import JointNodes, LiftedNodes, NodeBounds, PartialNodes
 from margindsl.program.program import MarginProgram
-from margindsl.relaxations.lift import lift
+from margindsl.relaxations.lift import cut_lift
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, refuse_split
-from margindsl.relaxations.sdp import SDP
+from margindsl.relaxations.sdp import MOST_INSIDE, SDP, SOON
 from margindsl.typing import IntArray
 
 LARGEST_RANK = 60
@@ -41,6 +41,7 @@ MULTIPLIERS = 2000  # of a lift that nodes are bounded by
 ROOT_SHARE, LIFT_SHARE = 0.3, 0.2  # of the time: for its cuts; for the lift where a tree of weights stays open
 UNSQUARED = "lifts of nodes have a squared norm"
 EXACT_COMPONENTS = 12  # free components of two clusters up to which "auto" enumerates
+SHORT = {"weights": 100_000, "joint": 5000}  # nodes times points of what "auto" grows: two to ten seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +64,9 @@ class Exact(Relaxation):
         Relative gap branch and bound certifies; None takes the solve's tolerance, but at least 1e-7.
     starts : int
         Local searches that find the incumbent; larger ones follow while the tree stays open. None of them with 0.
+    max_nodes : int or None
+        Nodes of branch and bound after which the answer is what they prove, `converged`; None grows the tree until it
+        is closed or a limit is met.
     nodes : {"auto", "weights", "joint", "decided"}
         What bounds a node of branch and bound. "weights" is the lift [[1, wᵀ], [w, P]] ⪰ 0 with the labels of open
         points absorbed (`BranchNodeForm`), hundreds of nodes a second where features have few columns. "joint" is the
@@ -85,6 +89,7 @@ class Exact(Relaxation):
     method: str = "auto"
     tol: float | None = numbers(most=1.0).or_none().option(None)
     starts: int = integers(0).option(3)
+    max_nodes: int | None = integers(1).or_none().option(None)
     nodes: str = "auto"
     n_jobs: int | None = field(default=None, repr=False)  # another number goes on from a checkpoint
     polish: str | bool = "none"
@@ -98,7 +103,16 @@ class Exact(Relaxation):
     @classmethod
     def priority(cls, program: MarginProgram) -> float:
         size = np.count_nonzero(program.labels.free) * np.log2(program.clusters) + 2 * np.log2(program.clusters - 1)
-        return 90.0 if size <= EXACT_COMPONENTS else 0.0
+        if size <= EXACT_COMPONENTS:
+            return 90.0
+        soon = program.labels.count <= SOON and 2 * program.losses.rows <= MOST_INSIDE
+        return 88.0 if soon and cls()._nodes(program)[0] in SHORT else 0.0
+
+    @classmethod
+    def chosen(cls, program: MarginProgram) -> Exact:
+        """Return what grows the tree for a few seconds."""
+        nodes = cls()._nodes(program)[0]
+        return cls(max_nodes=max(10, SHORT[nodes] // program.n) if nodes in SHORT else None)
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         if (refusal := refuse_rising(program)) is not None:
@@ -123,7 +137,7 @@ class Exact(Relaxation):
         if self._branches(program) and nodes == "weights":
             return LiftedNodes(program).form(np.asarray(labels.pinned))
         if self._branches(program) and nodes == "joint":
-            return of_tree(program)
+            return cut_lift(program)
         form: Form = program.fix_labels(labels.any_member())
         return form
 
@@ -132,7 +146,7 @@ class Exact(Relaxation):
         if self.nodes != "auto":
             return self.nodes, OBSTACLES[self.nodes](program)
         fits = [name for name, obstacle in OBSTACLES.items() if obstacle(program) is None]
-        few = program.features.rank <= FEW and not of_tree(program).absorbed.any()
+        few = program.features.rank <= FEW and not cut_lift(program).absorbed.any()
         return fits[len(fits) == len(OBSTACLES) and not few], None
 
     def default_solver(self, form: object) -> str:
@@ -185,8 +199,9 @@ class Exact(Relaxation):
                 run.best = apart.best
                 whole = SDP().beside(run, better=True)
             with apart.share(1.0 - LIFT_SHARE) if late else nullcontext():
-                proof, status, words = Branching(apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol,
-                                                 tree, start, self.n_jobs).go(rounded if self.starts else None)
+                proof, status, words = Branching(
+                    apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol, tree, start, self.n_jobs,
+                    self.max_nodes).go(rounded if self.starts else None)
             if late and status is not Status.OPTIMAL:
                 if apart.best is not None and not early:
                     improve([apart.best.labels], proof.bound)
@@ -202,7 +217,7 @@ class Exact(Relaxation):
     def _root(run: Run, state: State | None
               ) -> tuple[NodeBounds, Certificate | None, RawSolution | None, list[IntArray]]:
         """Return nodes with the cuts of the first one, what it proves, where nodes begin, and its labels rounded."""
-        form = of_tree(run.program)
+        form = cut_lift(run.program)
         if state is not None:
             cuts = Cuts(*(state[f"cuts {f.name}"] for f in fields(Cuts)))
             tree = JointNodes(run.program, replace(form, cuts=cuts), known=run.known, outer=state["outer"])
@@ -232,12 +247,6 @@ class Exact(Relaxation):
         return other
 
 
-def of_tree(program: MarginProgram) -> LiftForm:
-    """Return the lift of joint nodes: decision values tell of what nothing couples, where known labels bound them."""
-    form = lift(program)
-    return form if form.reference is not None and program.is_held else lift(program, whole=True)
-
-
 def refuse_rising(program: MarginProgram) -> Refusal | None:
     """Return why no dual point bounds a program even at fixed labels, None when one does."""
     refusal = refuse_split(program)
@@ -260,7 +269,7 @@ def joint_obstacle(program: MarginProgram) -> str | None:
         return "the lift has bounds on decision values only with equal limits on both sides"
     if isinstance(offer := SDP().offer(program), Refusal):
         return offer.reason
-    many = (form := of_tree(program)).multipliers + int(form.absorbed.sum())  # with first moments
+    many = (form := cut_lift(program)).multipliers + int(form.absorbed.sum())  # with first moments
     return None if many <= MULTIPLIERS else f"the lift has {many} multipliers, above {MULTIPLIERS}"
 
 

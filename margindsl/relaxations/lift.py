@@ -52,6 +52,14 @@ def lift(program: MarginProgram, rows: bool = True, whole: bool = False) -> Lift
         clusters=form.clusters, cuts=replace(form.cuts, positions=number[form.cuts.positions]))
 
 
+def cut_lift(program: MarginProgram) -> LiftForm:
+    """Return the lift that cuts have most of: decision values tell of what nothing couples, where known labels bound
+    them; else all points have a component.
+    """
+    form = lift(program)
+    return form if form.reference is not None and program.is_held else lift(program, whole=True)
+
+
 def referred(form: LiftForm) -> tuple[LiftForm, dict[str, IntArray]]:
     """Return a lift of signs with a component that stands for the reference, and as arrays of a certificate the label
     that is decided by that, as all may change sign: of the shortest point, which others say least of.

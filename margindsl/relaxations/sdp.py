@@ -28,6 +28,7 @@ from margindsl.program.program import MarginProgram
 from margindsl.relaxations.lift import (
     LARGEST_PRODUCTS,
     coded,
+    cut_lift,
     lift,
     of_products,
     referred,
@@ -139,8 +140,10 @@ class SDP(Relaxation):
 
     def lower(self, program: MarginProgram) -> LiftForm:
         """Return the lift; all points have a component where all are cut, but squares are worth more than cuts."""
-        exact = all(isinstance(term.loss, PLQ) for term in program.losses.terms)
-        return lift(program, whole=(self.cuts != "none" and program.clusters > 2) or (self.cuts == "all" and exact))
+        if program.clusters > 2 or not all(isinstance(term.loss, PLQ) for term in program.losses.terms):
+            return lift(program, whole=self.cuts != "none" and program.clusters > 2)
+        few = self.cuts == "auto" and program.labels.count <= SOON
+        return cut_lift(program) if few else lift(program, whole=self.cuts == "all")
 
     def default_solver(self, form: LiftForm) -> str:  # type: ignore[override]
         """Return "interior" up to a thousand multipliers, "burer-monteiro" above."""

@@ -332,7 +332,7 @@ def choose_relaxation(program: MarginProgram, proving: bool = False) -> Relaxati
     for priority, name, cls in ranked:
         if priority <= 0.0:
             break
-        method: Relaxation = cls()
+        method: Relaxation = cls.chosen(program)
         answer = method.offer(program)
         if answer:
             return method
