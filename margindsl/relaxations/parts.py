@@ -10,6 +10,7 @@ import numpy as np
 
 from margindsl.contract import Budget, Offer, Refusal, integers
 from margindsl.drivers.run import Run
+from margindsl.errors import DeclarationError
 from margindsl.host.parallel import check_jobs, count_jobs, share_out
 from margindsl.labelset import presolve
 from margindsl.program.certificates import Certificate, certify_least_value
@@ -43,7 +44,8 @@ class Parts(WeightLifting):
     size : int
         Points of a group.
     largest : int or None
-        Where the bound rises by more than a fiftieth of the value, groups of twice the size follow, up to this one.
+        For as long as the bound rises by more than a fiftieth of the value, groups of twice the size follow, up to this
+        one.
     groups : {"lift", "exact"}
         What bounds a group: the lift with its cuts ("sdp"), or branch and bound, which takes longer and proves more; of
         few columns above all. With a time limit each group has its part.
@@ -70,6 +72,8 @@ class Parts(WeightLifting):
         super().__post_init__()
         check_choice(self, "groups", ("lift", "exact"))
         check_jobs(self.n_jobs)
+        if self.largest is not None and self.largest < self.size:
+            raise DeclarationError(f"Parts(size={self.size}, largest={self.largest}): largest is at least the size")
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse what joins groups beyond their weights: a free bias, shared scalars."""
@@ -88,7 +92,7 @@ class Parts(WeightLifting):
         assert run.lift_solver is not None
         chosen = {name: run.lift_solver(name) for name in ("interior", "burer-monteiro", "newton", "node-newton")}
         bounds_of = Exact(method="branching") if self.groups == "exact" else SDP(cut_rounds=self.cut_rounds)
-        size, done = self.size, False
+        size, done, before = self.size, False, -np.inf
         labels: Any = run.program.labels
         while not (done or run.stopped or found.certificate is None):
             # groups of components, dealt out in the order of what is known and their labels
@@ -116,7 +120,8 @@ class Parts(WeightLifting):
                 share_out(proved, tasks, keep, self.n_jobs)
             except KeyboardInterrupt as end:
                 found = replace(found, status=run.ended_by(end))
-            size, done = 2 * size, not shares @ bounds > low + RISE * abs(value) or 2 * size > (self.largest or 0)
+            rise, before = float(shares @ bounds) - before, float(shares @ bounds)  # against groups of half the size
+            size, done = 2 * size, not rise > RISE * abs(value) or 2 * size > (self.largest or 0)
             if shares @ bounds > low:
                 sound = [proof or certify_least_value(alone(number).losses) for number, proof in enumerate(proofs)]
                 proof = Certificate(float(shares @ [one.bound for one in sound]), kind="parts", parts=tuple(

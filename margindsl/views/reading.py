@@ -26,7 +26,7 @@ GAPS = (
             "To close the gap try 'exact' with a time_limit, or another relaxation for a tighter bound (md.compare)."),
     Reading(math.inf, "No labelling that the constraints allow is better by more than {gap}. That the bound is so low "
                       "does not say that the labels are bad: convex relaxations of clusterings are often this loose.",
-            "Compare other relaxations (md.compare) and starts; on a small sample 'exact' tells labels from bound."))
+            "Compare other relaxations (md.compare) and starts; 'exact' with a time_limit tells labels from bound."))
 UNBOUNDED = Reading(math.inf, "No bound was proved: nothing is known of how much better other labels may be.",
                     "Ask a relaxation that proves one: md.certify(problem, solution.labels), 'minimax', 'sdp', "
                     "'weight-lifting' or 'exact'.")

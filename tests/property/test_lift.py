@@ -17,8 +17,7 @@ from margindsl.program.lift import Cuts, LiftForm
 from margindsl.program.lift_certificate import repair_lift
 from margindsl.program.nodes import JointNodes, balls, within
 from margindsl.proof.check import check
-from margindsl.relaxations.exact import of_tree
-from margindsl.relaxations.lift import lift, referred, violated_products, violated_triangles, widened
+from margindsl.relaxations.lift import cut_lift, lift, referred, violated_products, violated_triangles, widened
 from margindsl.runtime.judging import written
 from margindsl_solvers.conic import Clarabel
 from margindsl_solvers.interior import Interior
@@ -167,7 +166,7 @@ def test_decision_values_lie_in_their_intervals_beside_pairs_of_labels_that_cost
     fits = [(form.objective(raw["w"], raw["bias"], raw["scalars"]), program.features.apply(raw["w"])) for form in map(
         program.fix_labels, members(program)) for raw in [md.Solver("newton").solve(form, Budget(tol=1e-10))]]
     value = float(np.median([height for height, _ in fits]))
-    nodes = JointNodes(program, of_tree(program), known=lambda: value)
+    nodes = JointNodes(program, cut_lift(program), known=lambda: value)
     pinned, none = np.asarray(program.labels.pinned), nodes.lift.losses.held
     form = nodes.contraction(pinned)[0]
     met = np.array([outputs for height, outputs in fits if height < value])

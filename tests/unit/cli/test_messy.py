@@ -120,7 +120,7 @@ BAD = [
     ("hole.csv --one-hot", 1, "--one-hot with --missing median"), ("cm.csv", 1, "without signs of units"),
     ("svm.txt", 1, "call the file .libsvm"), ("title.csv", 1, "or what stands above it where it is the header"),
     ("plain.csv --must-link same.csv", 1, "or with --index COLUMN the names"),
-    ("plain.csv -k 13", 1, ">= --clusters 13"), ("plain.csv --min-size 7", 1, "in all; lower --min-size"),
+    ("plain.csv -k 13", 1, ">= --clusters 13"), ("plain.csv --min-size 7", 1, "of such sizes have 14 to 24 points"),
     ("plain.csv --balance 0.1", 2, "--balance is an option of solve, compare, certify, explain"),
     ("plain.csv --group homes", 1, "no column 'homes'"), ("plain.csv --links numbers.csv", 1, "expected three")]
 
