@@ -218,7 +218,7 @@ def test_the_upper_branch_of_odm_counts():
     y, f = md.Labels(14), md.Hyperplane(X, centre=False)
     for weight, expected, least in ((10.0, 1.195, 2.051), (100.0, 7.495, 15.384)):
         problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + weight * md.mean(md.odm(y * f, theta=0.2, nu=0.4))))
-        for relaxation in (PLAIN, md.WeightLifting(polish="none")):
+        for relaxation in (replace(PLAIN, cuts="none"), md.WeightLifting(polish="none")):
             solution = problem.solve(relaxation, random_state=0)
             assert solution.bound == pytest.approx(expected, rel=1e-3) and solution.bound < least
 
@@ -445,3 +445,15 @@ def test_a_sum_of_some_labels_is_proved_as_one_of_all(loss, rule):
     solution = problem.solve("sdp", random_state=0)
     assert solution.verify() and solution.bound == pytest.approx(solution.estimate, rel=1e-4)
     assert solution.bound <= problem.solve("exact").value * (1 + 1e-7)
+
+
+def test_labels_that_nothing_couples_are_cut():
+    gaps = []
+    for seed in range(6):
+        y, f = md.Labels(9), md.Hyperplane(np.random.default_rng(seed).normal(size=(9, 3)))
+        problem = md.Problem(md.Minimize(0.5 * md.sq_norm(f) + 2 * md.sum(md.odm(y * f, 0.4, 0.2))))
+        best = problem.solve(md.Exact(method="enumeration"), random_state=0)
+        plain, cut = (problem.solve(md.SDP(cuts=cuts), random_state=0) for cuts in ("none", "auto"))
+        assert plain.bound * (1 - 1e-6) <= cut.bound <= best.value * (1 + 1e-9) and cut.verify()
+        gaps.append([best.value - plain.bound, best.value - cut.bound])
+    assert np.sum(gaps, axis=0)[1] <= 0.3 * np.sum(gaps, axis=0)[0]

@@ -512,3 +512,25 @@ def test_a_tree_of_decided_points_that_a_limit_stops_proves_no_less_than_the_lif
                          [y[known] == truth[known], md.sum(f) >= -2])
     lifted, stopped = problem.solve("sdp", random_state=0), problem.solve("exact", max_iter=1, random_state=0)
     assert stopped.bound >= lifted.bound - 1e-3 * lifted.value and stopped.verify()
+
+
+@pytest.mark.parametrize("nodes", ["weights", "joint"])
+def test_a_tree_of_few_nodes_has_converged(nodes):
+    problem = problem_of(n=30, C=30.0)
+    whole = problem.solve(md.Exact(nodes=nodes), random_state=0)
+    assert whole.status == "optimal"
+    few = problem.solve(md.Exact(nodes=nodes, max_nodes=3, tol=1e-9), random_state=0)
+    assert few.status == "converged" and few.bound <= whole.value * (1 + 1e-6) and few.verify()
+    least = problem.solve(md.Exact(nodes=nodes, max_nodes=3, tol=1e-9), random_state=0, max_iter=1)
+    assert least.status == "iteration_limit" and least.bound <= few.bound * (1 + 1e-9)
+
+
+def test_auto_grows_a_short_tree():
+    free = problem_of(n=40, C=10.0)
+    chosen = free.solve(random_state=0)
+    assert chosen.relaxation == "exact" and chosen.status == "optimal" and chosen.verify()
+    y, f = md.Labels(60), md.Hyperplane(np.random.default_rng(0).normal(size=(60, 30)))
+    wide = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 6])
+    ended, lift = wide.solve(random_state=0), wide.solve("sdp", random_state=0)
+    assert ended.relaxation == "exact" and ended.status in ("converged", "optimal")
+    assert ended.bound >= lift.bound * (1 - 1e-3) and ended.value <= lift.value * (1 + 1e-6)

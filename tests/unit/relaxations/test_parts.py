@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import margindsl as md
-from margindsl.errors import RefusalError
+from margindsl.errors import DeclarationError, RefusalError
 from margindsl.proof.check import check
 from margindsl.runtime.judging import written
 
@@ -64,3 +64,12 @@ def test_what_joins_groups_is_refused():
     for plane, loss in (({"bias": True}, md.odm), ({}, lambda g: md.pos(md.Scalar(nonneg=True) - g))):
         with pytest.raises(RefusalError, match="of their own"):
             declared(clouds(9, 2), 4, loss=loss, **plane).solve(md.Parts())
+
+
+def test_groups_that_begin_too_small_grow():
+    problem = declared(2.0 * clouds(80, 5))
+    small, grown = (problem.solve(md.Parts(size=5, largest=most), random_state=0) for most in (None, 40))
+    assert small.bound == pytest.approx(problem.solve("weight-lifting", random_state=0).bound, rel=1e-3)
+    assert grown.bound > small.bound + 0.05 * abs(grown.value) and grown.verify()
+    with pytest.raises(DeclarationError, match="largest is at least the size"):
+        md.Parts(size=60, largest=30)
