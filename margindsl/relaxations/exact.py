@@ -31,7 +31,7 @@ from margindsl.program.nodes import JointNodes, LiftedNodes, NodeBounds, Partial
 from margindsl.program.program import MarginProgram
 from margindsl.relaxations.lift import cut_lift
 from margindsl.relaxations.relaxation import Outcome, Relaxation, check_choice, refuse_split
-from margindsl.relaxations.sdp import MOST_INSIDE, SDP, SOON
+from margindsl.relaxations.sdp import MOST_INSIDE, SDP
 from margindsl.typing import IntArray
 
 LARGEST_RANK = 60
@@ -41,7 +41,8 @@ MULTIPLIERS = 2000  # of a lift that nodes are bounded by
 ROOT_SHARE, LIFT_SHARE = 0.3, 0.2  # of the time: for its cuts; for the lift where a tree of weights stays open
 UNSQUARED = "lifts of nodes have a squared norm"
 EXACT_COMPONENTS = 12  # free components of two clusters up to which "auto" enumerates
-SHORT = {"weights": 100_000, "joint": 5000}  # nodes times points of what "auto" grows: two to ten seconds
+# Of what "auto" grows: components up to which, and nodes times points; .4 to 20 s on thirty problems of 50 to 200
+SHORT = {"weights": (200, 100_000), "joint": (150, 4000)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,14 +106,14 @@ class Exact(Relaxation):
         size = np.count_nonzero(program.labels.free) * np.log2(program.clusters) + 2 * np.log2(program.clusters - 1)
         if size <= EXACT_COMPONENTS:
             return 90.0
-        soon = program.labels.count <= SOON and 2 * program.losses.rows <= MOST_INSIDE
-        return 88.0 if soon and cls()._nodes(program)[0] in SHORT else 0.0
+        soon = 2 * program.losses.rows <= MOST_INSIDE and program.labels.count <= max(SHORT.values())[0]
+        return 88.0 if soon and program.labels.count <= SHORT.get(cls()._nodes(program)[0], (0, 0))[0] else 0.0
 
     @classmethod
     def chosen(cls, program: MarginProgram) -> Exact:
-        """Return what grows the tree for a few seconds."""
+        """Return what enumerates, or grows the tree for some seconds."""
         nodes = cls()._nodes(program)[0]
-        return cls(max_nodes=max(10, SHORT[nodes] // program.n) if nodes in SHORT else None)
+        return cls(max_nodes=max(10, SHORT[nodes][1] // program.n) if nodes in SHORT else None)
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         if (refusal := refuse_rising(program)) is not None:
@@ -202,9 +203,9 @@ class Exact(Relaxation):
                 proof, status, words = Branching(
                     apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol, tree, start, self.n_jobs,
                     self.max_nodes).go(rounded if self.starts else None)
+            if (late or status is Status.CONVERGED) and status is not Status.OPTIMAL and not early:
+                improve([apart.best.labels, *rounded] if apart.best is not None else rounded, proof.bound)
             if late and status is not Status.OPTIMAL:
-                if apart.best is not None and not early:
-                    improve([apart.best.labels], proof.bound)
                 run.best = apart.best
                 spared = proof.work(program.n, program.features.rank) / speed() / run.budget.remaining
                 whole = SDP().beside(run, max(0.5, 1.0 - spared), better=True)
