@@ -48,8 +48,8 @@ def refuse_impossible(form: Form, status: Status) -> None:
                               "contradict one another: leave one of them out, or widen it")
     outside = getattr(form, "outside", None)
     if status is Status.INFEASIBLE and outside is not None and outside.rules:
-        raise InfeasibleError("no hyperplane satisfies the constraints that are written in CVXPY (md.cvxpy_constraint) "
-                              "and the bounds beside them: leave one of them out, or widen it")
+        raise InfeasibleError("the solver finds that no hyperplane satisfies the constraints written in CVXPY "
+                              "(md.cvxpy_constraint) and the bounds beside them: leave one of them out, or widen it")
 
 
 def offer_of(solver: Solver, form: Form) -> Offer | Refusal:

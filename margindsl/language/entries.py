@@ -23,8 +23,9 @@ def as_values(value: Any) -> FloatArray:
             raise DeclarationError(
                 "a number beyond the largest float entered a formula; expected finite numbers") from None
     if array.dtype.kind not in "biufc":
+        coded = "; code names of labels as +1 and -1, or 0..k-1" if array.dtype.kind in "US" else ""
         raise DeclarationError(
-            f"{value!r} cannot enter a formula: expected a number, a 1-D array of numbers or an expression")
+            f"{value!r} cannot enter a formula: expected a number, a 1-D array of numbers or an expression{coded}")
     if array.ndim > 1:
         raise DeclarationError(
             f"an array of shape {array.shape} entered a formula; expected a number or a 1-D array, "

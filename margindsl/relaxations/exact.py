@@ -184,7 +184,7 @@ class Exact(Relaxation):
 
         def improve(candidates: list[IntArray], bound: float, is_relaxed: bool = True) -> None:
             if self.starts and candidates:
-                with run.stage("incumbent"), apart.share(0.3):
+                with run.stage("incumbent"), apart.share(0.6):
                     polish(apart, candidates, "auto", bound=bound, is_relaxed=is_relaxed)
 
         try:

@@ -151,5 +151,5 @@ def test_constraints_that_exclude_each_other_are_infeasible(relaxation):
     _, y, f = model(1)
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 2 * md.mean(md.hinge(y * f))),
                          [md.cvxpy_constraint(f, lambda w, b: [w[0] >= 1, w[0] <= -1])])
-    with pytest.raises(InfeasibleError, match="no hyperplane satisfies the constraints that are written in CVXPY"):
+    with pytest.raises(InfeasibleError, match="no hyperplane satisfies the constraints written in CVXPY"):
         problem.solve(relaxation, random_state=0)

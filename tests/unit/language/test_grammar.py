@@ -222,6 +222,7 @@ def test_sentences_of_the_language(sentence):
     (lambda: g + 1j, "a complex number entered a formula"),
     (lambda: g + np.ones((N, 1)), "an array of shape (6, 1) entered a formula"),
     (lambda: g + "1", "the string '1' entered a formula"),
+    (lambda: y[[0, 1]] == ["oak", "elm"], "code names of labels as +1 and -1, or 0..k-1"),
     (lambda: g + None, "cannot enter a formula: expected a number"),
     (lambda: g + np.array([object()] * N), "cannot enter a formula"),
     (lambda: md.mean(md.sum(FLAT)), "a single number; expected one value a point"),
