@@ -187,7 +187,7 @@ class MarginClusterer(LinearWeights, ClassNamePrefixFeaturesOutMixin, Transforme
         if not auto and k > n:
             raise DeclarationError(f"n_samples={n} should be >= n_clusters={k}")
         weights = mean_one(weights_of(points.values(sample_weight, "sample_weight"), n))
-        codes = _codes(labels, n, MOST if auto else int(k))
+        codes = _codes(labels, n, n if auto else int(k))
         together = [] if groups is None else [group_links(groups, n)]
 
         def known(y: md.Labels) -> list[Any]:
@@ -362,7 +362,9 @@ def _plain(seen: Any) -> Any:
 
 def _goes(n: int, k: int, known: Callable[[md.Labels], list[Any]]) -> bool:
     """Return whether k clusters can keep links and known labels."""
-    y, f = md.Labels(n, clusters=max(2, k)), md.Hyperplane(np.zeros((n, 1)))
+    if not known(y := md.Labels(n, clusters=max(2, k))):
+        return True
+    f = md.Hyperplane(np.zeros((n, 1)))
     objective = md.Minimize(md.sq_norm(f) / 2 + md.mean(md.odm(md.margin(y, f), 0.4, 0.2)))
     try:
         allowed = md.Problem(objective, known(y)).program().labels

@@ -14,16 +14,7 @@ from margindsl.errors import CalculusError, GrammarError
 from margindsl.language import grammar
 from margindsl.language.atoms import Curve, CvxpyTerm, Manifold, Mean, Norm, SquaredNorm, Total, Variance
 from margindsl.language.constraints import Conditions, Constraint, Sizes
-from margindsl.language.curves import (
-    Affine,
-    Lowered,
-    Piece,
-    PointwiseParameters,
-    is_zero,
-    lower_entries,
-    merge,
-    scale,
-)
+from margindsl.language.curves import Affine, Lowered, Piece, PointwiseParameters, is_zero, lower_entries, merge, scale
 from margindsl.language.decisions import DecisionRows, RowTable
 from margindsl.language.entries import constant_value
 from margindsl.language.expressions import (

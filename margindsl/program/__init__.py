@@ -3,11 +3,7 @@
 from margindsl.program.bounds import DecisionBound, QuadraticBound
 from margindsl.program.certificates import Certificate
 from margindsl.program.dump import dump_form
-from margindsl.program.forms import (
-    FixedLabelForm,
-    Form,
-    SaddleForm,
-)
+from margindsl.program.forms import FixedLabelForm, Form, SaddleForm
 from margindsl.program.lift import Cuts, LiftForm, LiftPoint
 from margindsl.program.lift_certificate import repair_lift
 from margindsl.program.losses import Losses, LossTerm, SharedScalars

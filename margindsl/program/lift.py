@@ -324,9 +324,13 @@ class LiftForm(Form):
     @property
     def multipliers(self) -> int:
         """Return the number of multipliers that may be of use."""
-        squares = int(np.count_nonzero(self.squared & ((self.ceiling > 0) | ~self.linear)))
         held = len(self.balance) + len(self.decision) + self.cuts.count + self.losses.scalars.count
-        return self.count + held + int(self.linear.sum()) + squares + 2 * int(self.turned.sum())
+        return self.count + held + int(self.linear.sum() + self.bent.sum()) + 2 * int(self.turned.sum())
+
+    @property
+    def bent(self) -> BoolArray:
+        """Return (m,) which rows have a q: beside a u, q ≤ 0 proves nothing, as hulls of first moments are convex."""
+        return self.squared & ((self.ceiling > 0) | ~self.linear)
 
     def least(self, u: FloatArray, q: FloatArray, v: FloatArray | None = None, e: FloatArray | None = None
               ) -> FloatArray:

@@ -24,14 +24,7 @@ from margindsl.program.forms import FixedLabelForm
 from margindsl.program.gauge import Gauge
 from margindsl.program.losses import Losses
 from margindsl.program.outside import Outside
-from margindsl.program.split import (
-    SplitLosses,
-    falling_losses,
-    parted,
-    simplex_losses,
-    stretch,
-    whole_duals,
-)
+from margindsl.program.split import SplitLosses, falling_losses, parted, simplex_losses, stretch, whole_duals
 from margindsl.typing import FloatArray, IntArray
 
 NOBODY = -2  # no label

@@ -318,12 +318,13 @@ def choose_relaxation(program: MarginProgram, proving: bool = False) -> Relaxati
 
     With `proving` only those are asked that prove a bound.
 
-    `supervised` (all labels known); `exact` up to 12 free components, and of two clusters up to 150, in up to twenty
-    columns 200, ended early (.4 to 20 s); `sdp` up to 100 components, and to 750 points where known labels bound the
-    others (1 to 11 s); `weight-lifting` where the feature rank is at most 2,000 (a bound and good labels at the cost of
-    some passes over the data); `minimax` up to 5,000 points; `cccp`; `alternating`. For k clusters: `supervised`,
-    `exact` (of three up to six free components), `sdp`, then `alternating`, whose steps end no higher than those of
-    `cccp`. Relaxations of other packages take part with a priority of their own.
+    `supervised` (all labels known); `exact` up to 12 free components, and up to 150 of two clusters, 200 in up to
+    twenty columns or of simplex margins in up to sixty, ended early (.4 to 20 s); `sdp` up to 100 components, and to
+    750 points where known labels bound the others (1 to 11 s); `weight-lifting` where the feature rank is at most 2,000
+    (a bound and good labels at the cost of some passes over the data); `minimax` up to 5,000 points; `cccp`;
+    `alternating`. For k clusters: `supervised`, `exact` (of three up to six free components, or of simplex margins),
+    `sdp`, then `alternating`, whose steps end no higher than those of `cccp`. Relaxations of other packages take part
+    with a priority of their own.
     """
     asked = (cls for cls in relaxation_classes() if "priority" in vars(cls))  # one that is inherited speaks for another
     ranked = sorted(((cls.priority(program), cls.name, cls) for cls in asked if cls.bound != "none" or not proving),

@@ -246,3 +246,8 @@ def test_series_of_weights_are_read_by_their_index():
     one, other = (MarginClusterer(random_state=0).fit(frame, sample_weight=own).value_ for own in (
         weights, weights[::-1]))
     assert one == other
+
+
+def test_auto_takes_known_labels_of_many_clusters():
+    labels = np.where(np.arange(40) < 4, [14, 3, 0, 1] * 10, -1)
+    assert MarginClusterer("auto", balance=None, random_state=0).fit(CLOUDS, labels=labels).n_clusters_ == 15

@@ -20,16 +20,9 @@ from margindsl_solvers.engines.lift.pieces import Pieces
 FAINT = 1e-9  # share of a loss that is given up at points without features, whose label is minimised out
 
 
-def bent_rows(form: LiftForm) -> BoolArray:
-    """Return (m,) which rows have a q: beside a u, q ≤ 0 would prove nothing, as hulls of first moments are convex."""
-    return form.squared & ((form.ceiling > 0) | ~form.linear)
-
-
 def newton_order(form: LiftForm) -> tuple[int, int]:
     """Return the number of multipliers of a form that a step is taken in, and the order of its matrix."""
-    multipliers = form.count + len(form.balance) + len(form.decision) + form.cuts.count + form.losses.scalars.count
-    multipliers += 2 * int(form.turned.sum() + form.conditioned.sum())
-    return multipliers + int(form.linear.sum() + bent_rows(form).sum()), form.count + min(form.order, form.n + 1)
+    return form.multipliers + 2 * int(form.conditioned.sum()), form.count + min(form.order, form.n + 1)
 
 
 class Dual(NamedTuple):
@@ -88,7 +81,7 @@ class LiftArrays:
         # have one that is best, and the further down their q the better
         affine = np.concatenate([np.full(term.rows, isinstance(term.loss, PLQ) and term.loss.is_affine)
                                  for term in losses.terms])
-        squared = bent_rows(form)
+        squared = form.bent
         nowhere = ~np.any(features, axis=1)[losses.points] & ~np.any(losses.coupling, axis=1)
         fixed = (affine & ~squared) | (losses.weights == 0) | nowhere
         u_fixed = np.where(fixed & form.linear, -losses.derivative(losses.shifts), 0.0) / unit
