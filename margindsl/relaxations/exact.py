@@ -41,7 +41,7 @@ MULTIPLIERS = 2000  # of a lift that nodes are bounded by
 ROOT_SHARE, LIFT_SHARE = 0.3, 0.2  # of the time: for its cuts; for the lift where a tree of weights stays open
 UNSQUARED = "lifts of nodes have a squared norm"
 EXACT_COMPONENTS = 12  # free components of two clusters up to which "auto" enumerates
-# Of what "auto" grows: components up to which, and nodes times points; .4 to 20 s on thirty problems of 50 to 200
+# Of what "auto" grows: components up to which, and nodes times points; .4 to 23 s on thirty problems of 50 to 200
 SHORT = {"weights": (200, 100_000), "joint": (150, 4000)}
 
 
