@@ -74,7 +74,7 @@ def answer_of(solution: Any, truth: Any, columns: Sequence[str] | None) -> dict[
     right = None if truth is None else clustering_accuracy(truth, solution.labels)
     classes = [] if truth is None else sorted(set(np.asarray(truth).tolist()), key=str)
     clusters = []
-    for value in names.values[names.order]:
+    for value in names.values:
         margins = solution.margins[solution.labels == value]
         mean, least = (margins.mean(), margins.min()) if len(margins) else (math.nan, math.nan)
         wrong = f"{100 * np.mean(margins < 0):.3g} %" if len(margins) else "–"
