@@ -30,7 +30,7 @@ MIXED = 20  # descents after which the highest hyperplane goes on from a lower o
 DIRECTIONS, PRODUCTS = 64, 4_000_000  # numbers of a hyperplane, along leading directions, and in their products
 WIDTH = 0.1  # over which losses are averaged, so that kinks have a curvature
 STILL, SHRINK, SHORT = 1e-3, 0.3, 0.05  # fall of the value at which a descent ends; steps that are too long, too short
-PATIENCE = 16  # descents a free component without a lower end
+PATIENCE, AGREE = 16, 3  # descents a free component without a lower end; hyperplanes at the lowest: two may err alike
 LARGEST_ENDS, FREE = 1000, 1e-5  # that are held; weight of the square of a bias that has none
 A_POINT, A_PRODUCT, A_STEP = 100.0, 0.2, 3e6  # work of losses and labels of a point, of a product, of a step
 
@@ -100,7 +100,8 @@ def hop(run: Run, fit: Answer, keep: int) -> list[IntArray]:
 
     A descent takes Newton steps with the best labels in B at each hyperplane, along the leading directions of the
     features; bounds on decision values are left out, shared scalars stay where they are: labellings are to be fitted.
-    All hyperplanes take their steps together, a factor each. Margins are inner products with codes.
+    All hyperplanes take their steps together, a factor each, until `AGREE` that began apart have come to the lowest
+    end, or none to a lower one for long. Margins are inner products with codes.
 
     References
     ----------
@@ -123,10 +124,11 @@ def hop(run: Run, fit: Answer, keep: int) -> list[IntArray]:
     W[0] = scipy.linalg.lstsq(phi, fit.decision @ np.linalg.pinv(codes.T))[0]
     step, length, value = np.zeros_like(W), np.ones(count), np.full(count, np.inf)
     stand, height, chosen = W.copy(), value.copy(), np.zeros((count, n), dtype=int)
-    ends, lowest, descents, last = dict[bytes, tuple[float, IntArray]](), float(np.inf), 0, 0
+    origin, agreed = np.arange(count), set[int]()  # where each began, and those of which one has come to the lowest end
+    ends, first, lowest, descents, last = dict[bytes, tuple[float, IntArray]](), b"", float(np.inf), 0, 0
     price = float(program.losses.scalars.costs @ scalars) if len(scalars) else 0.0
     patience = PATIENCE * int(np.count_nonzero(labels.free))
-    while descents - last < patience and not run.done_at(lowest):
+    while descents - last < patience and len(agreed) < AGREE and not run.done_at(lowest):
         # 3. Where steps lead: the best labels there, and whether the value is lower
         trial = W + length[:, None, None] * step
         table = phi @ trial @ codes.T
@@ -160,7 +162,12 @@ def hop(run: Run, fit: Answer, keep: int) -> list[IntArray]:
         for h in np.flatnonzero(ended):
             descents += 1
             if np.isfinite(value[h]):
-                ends[labelling_key(run, chosen[h])] = float(value[h]), chosen[h].copy()
+                key = labelling_key(run, chosen[h])
+                if not ends or value[h] < ends[first][0]:
+                    agreed, first = agreed if key == first else set(), key
+                ends[key] = float(value[h]), chosen[h].copy()
+                if key == first:
+                    agreed.add(int(origin[h]))
                 if np.isinf(lowest) or value[h] < lowest - STILL * abs(lowest):
                     lowest, last = float(value[h]), descents
             if value[h] <= height[h] + LENIENT * abs(height[h]):
@@ -168,7 +175,7 @@ def hop(run: Run, fit: Answer, keep: int) -> list[IntArray]:
             if descents % MIXED == 0:
                 pair = rng.integers(count, size=2)
                 worst, better = np.argmax(height), pair[np.argmin(height[pair])]
-                stand[worst], height[worst] = stand[better], height[better]
+                stand[worst], height[worst], origin[worst] = stand[better], height[better], origin[better]
             tilt = rng.standard_normal((r, q))
             W[h] = stand[h] + rng.choice(TILTS) * np.linalg.norm(stand[h]) / np.linalg.norm(tilt) * tilt
             step[h], length[h], value[h] = 0.0, 1.0, np.inf
