@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from margindsl.contract import Budget, Offer, Refusal, integers
+from margindsl.contract import Budget, Offer, Refusal, Status, integers
 from margindsl.drivers.run import Run
 from margindsl.errors import DeclarationError
 from margindsl.host.parallel import check_jobs, count_jobs, share_out
@@ -23,8 +23,10 @@ from margindsl.relaxations.weight_lifting import WeightLifting
 from margindsl.typing import FloatArray, IntArray
 
 FIRST = 0.3  # of the time, for the weight lift of all points
+SIZES = 60, 150  # fewest and most points of groups by default; lifts of so many take 2 to 8 s
 RISE = 0.02  # of the value: where the bound rises by more, groups of twice the size are worth their time
 ACCURACY = 1e-3  # relative, of the bound of a group
+SOON = 2000  # points up to which "auto" takes groups, in two rounds of cuts: 3 to 11 s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +43,8 @@ class Parts(WeightLifting):
 
     Parameters
     ----------
-    size : int
-        Points of a group.
+    size : int or None
+        Points of a group; None takes ten times as many as the features have columns, but from 60 to 150.
     largest : int or None
         For as long as the bound rises by more than a fiftieth of the value, groups of twice the size follow, up to this
         one.
@@ -62,7 +64,7 @@ class Parts(WeightLifting):
     by_label: ClassVar[bool] = False
     summary: ClassVar[str] = "mean of what is proved of groups of points"
 
-    size: int = integers(2).option(60)
+    size: int | None = integers(2).or_none().option(None)
     largest: int | None = integers(2).or_none().option(None)
     groups: str = "lift"
     cut_rounds: int = integers(0).option(30)
@@ -72,8 +74,19 @@ class Parts(WeightLifting):
         super().__post_init__()
         check_choice(self, "groups", ("lift", "exact"))
         check_jobs(self.n_jobs)
-        if self.largest is not None and self.largest < self.size:
+        if self.largest is not None and self.size is not None and self.largest < self.size:
             raise DeclarationError(f"Parts(size={self.size}, largest={self.largest}): largest is at least the size")
+
+    @classmethod
+    def priority(cls, program: MarginProgram) -> float:
+        """Ask for losses that rise on both sides, whose squares are of use, in a tenth as many columns as points."""
+        few = program.clusters == 2 and program.n <= SOON and 10 * program.features.rank <= SIZES[1]
+        return 82.0 if few and np.any(lift(program).ceiling > 0) else 0.0
+
+    @classmethod
+    def chosen(cls, program: MarginProgram) -> Parts:
+        """Return groups that most is proved of a second."""
+        return cls(cut_rounds=2)
 
     def accepts(self, program: MarginProgram) -> Offer | Refusal:
         """Refuse what joins groups beyond their weights: a free bias, shared scalars."""
@@ -92,7 +105,8 @@ class Parts(WeightLifting):
         assert run.lift_solver is not None
         chosen = {name: run.lift_solver(name) for name in ("interior", "burer-monteiro", "newton", "node-newton")}
         bounds_of = Exact(method="branching") if self.groups == "exact" else SDP(cut_rounds=self.cut_rounds)
-        size, done, before = self.size, False, -np.inf
+        size = self.size or min(max(SIZES[0], 10 * run.program.features.rank), SIZES[1], self.largest or SIZES[1])
+        done, before = False, -np.inf
         labels: Any = run.program.labels
         while not (done or run.stopped or found.certificate is None):
             # groups of components, dealt out in the order of what is known and their labels
@@ -115,11 +129,15 @@ class Parts(WeightLifting):
             seeds = run.rng.integers(1 << 32, size=len(groups)).tolist()
             tasks = ((bounds_of, alone(number), chosen, run.fixed_solver, seconds, seed)
                      for number, seed in enumerate(seeds) if not run.stopped)
-            keep = partial(self._keep, run, proofs, bounds, shares, low)
+            late = set(range(len(groups)))
+            keep = partial(self._keep, run, proofs, bounds, shares, low, late)
             try:
                 share_out(proved, tasks, keep, self.n_jobs)
             except KeyboardInterrupt as end:
                 found = replace(found, status=run.ended_by(end))
+            if late and found.status in (Status.CONVERGED, Status.OPTIMAL):
+                words = f"no time for all cuts of {len(late)} of {len(groups)} groups"
+                found = replace(found, status=Status.TIME_LIMIT, message=words)
             rise, before = float(shares @ bounds) - before, float(shares @ bounds)  # against groups of half the size
             size, done = 2 * size, not rise > RISE * abs(value) or 2 * size > (self.largest or 0)
             if shares @ bounds > low:
@@ -130,7 +148,9 @@ class Parts(WeightLifting):
         return found
 
     def _keep(self, run: Run, proofs: list[Certificate | None], bounds: FloatArray, shares: FloatArray, low: float,
-              number: int, proof: Certificate | None) -> None:
+              late: set[int], number: int, found: tuple[Certificate | None, bool]) -> None:
+        proof, cut_short = found
+        late -= set() if cut_short else {number}
         if proof is not None and proof.bound > bounds[number]:
             proofs[number], bounds[number] = proof, proof.bound
         run.record(self.name, number, run.known(), max(low, float(shares @ bounds)))
@@ -163,18 +183,19 @@ def _alone(program: MarginProgram, owner: IntArray, groups: list[IntArray], rows
 
 
 def proved(bounds: SDP | Exact, program: MarginProgram, solvers: dict[str, Any], fits: Any, seconds: float,
-           seed: int) -> Certificate | None:
-    """Return what is proved of a group, in the units of its program; None where nothing is."""
+           seed: int) -> tuple[Certificate | None, bool]:
+    """Return what is proved of a group, in the units of its program, None where nothing is; whether time was short."""
     if isinstance(bounds.offer(program), Refusal):
         bounds = SDP()
     form: Any = lift(program, whole=True) if isinstance(bounds, SDP) else bounds.lower(program)
     solver = solvers.get(bounds.default_solver(form), solvers["interior"])
     run = Run(program, solver, fits, Budget.within(seconds, tol=ACCURACY), np.random.default_rng(seed), form=form)
     found = bounds.run(run)
+    late = found.status is Status.TIME_LIMIT
     if (proof := found.certificate) is None:
-        return None
+        return None, late
     arrays = proof.arrays | {"decided": program.labels.pinned[program.labels.component] >= 0}
     if "inner" in arrays:
         value = run.fit(found.candidates[0] if found.answer is None else found.answer.labels).value
         proof, arrays = replace(proof, bound=min(proof.bound, value)), arrays | {"known": np.array(value)}
-    return replace(proof, arrays=arrays)
+    return replace(proof, arrays=arrays), late

@@ -36,7 +36,7 @@ EVALUATION_SOLVER = "newton"
 EVALUATION_TOL = 1e-10
 WIDER = 1.25  # how much further apart than they are ends of hulls may be, so that many points share one
 MOST_WIDE = 1e3  # times the ends of other hulls that the furthest are
-APART = 0.6  # of the time for a relaxation, where losses have caps, whose hulls are bounded after it
+APART, LIFTED = 0.6, 0.25  # of the time, for a relaxation beside caps; of what is left, for the lift of their hulls
 MOST_NAMINGS = 5  # clusters up to which every way to name them is tried, 120 of them
 # Parts of the allowance after a stop in which stages end that a loop of theirs did not end before.
 RELAXED, ROUNDED, EVALUATED, FITTED = 0.4, 0.6, 0.75, 0.8
@@ -165,9 +165,12 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     bound = -np.inf if proof is None else min(program.to_user(proof.bound), value)
     value = bound if value - bound <= solved.scale * noise else value  # a gap of rounding alone is none
     estimate = min(solved.to_user(found.estimate), value)  # NaN stays
-    judge, source, w, given, decided = program, program.source, answer.w, fit.labels, answer.decision
+    judge, source, w, given, decided, cut_short = program, program.source, answer.w, fit.labels, answer.decision, False
     if getattr(source, "capped", None) is not None and proves and bound < value:
-        other, capped, lowest = of_capped(run, Basis(source.capped, w, answer.scalars, run.budget.tol).program(), value)
+        hulls = run.budget.share(LIFTED)
+        other, capped, lowest = of_capped(
+            run, Basis(source.capped, w, answer.scalars, run.budget.tol).program(), value, hulls)
+        cut_short = hulls.expired  # the lift of hulls was, or had no time
         if capped is not None and other.to_user(capped.bound) > bound:
             given, pairs = given[:other.n], None if other.source.rows is None else other.source.rows.matrix
             w = w[:other.features.rank - (0 if pairs is None else pairs.shape[1])]
@@ -181,7 +184,8 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
 
     # 4. The status: of a time that is up and of Ctrl-C also where they came after the relaxation.
     state, sentence, convex = found.status, [found.message] if found.message else [], form.is_convex
-    if run.budget.expired and state in (Status.CONVERGED, Status.OPTIMAL) and relaxation.bound == "none":
+    late = cut_short or (run.budget.expired and relaxation.bound == "none")
+    if late and state in (Status.CONVERGED, Status.OPTIMAL):
         state = Status.TIME_LIMIT
     if run.budget.interrupted and state in (Status.CONVERGED, Status.OPTIMAL, Status.TIME_LIMIT):
         state = Status.INTERRUPTED
@@ -228,7 +232,7 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
                   (named[given[own.stop:]], beyond))
 
 
-def of_capped(run: Run, program: MarginProgram, value: float) -> tuple[
+def of_capped(run: Run, program: MarginProgram, value: float, budget: Budget) -> tuple[
         MarginProgram, Certificate | None, Certificate | None]:
     """Return a program of losses up to a cap, what is proved of it beside an answer, and what the losses prove alone.
 
@@ -258,8 +262,8 @@ def of_capped(run: Run, program: MarginProgram, value: float) -> tuple[
         terms += [replace(term.taken(np.flatnonzero(kind.ravel() == j)), loss=term.loss.hull(*ends))
                   for j, ends in enumerate(kinds)]
     hulls = Presolved.of(replace(program, losses=replace(losses, terms=tuple(terms)), source=None, normal=None))
-    proof = SDP().beside(Run(hulls.program, run.solver, run.fixed_solver, run.budget, run.rng,
-                             lift_solver=run.lift_solver))
+    proof = SDP().beside(Run(hulls.program, run.solver, run.fixed_solver, budget, run.rng,
+                             lift_solver=run.lift_solver), 1.0)
     if proof is None:
         return program, least, least
     for step in hulls.passes:

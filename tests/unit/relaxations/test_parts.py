@@ -10,6 +10,7 @@ import margindsl as md
 from margindsl.errors import DeclarationError, RefusalError
 from margindsl.proof.check import check
 from margindsl.runtime.judging import written
+from margindsl.runtime.problem import choose_relaxation
 
 pytestmark = pytest.mark.filterwarnings("ignore::margindsl.errors.TrivialityWarning")
 
@@ -64,6 +65,23 @@ def test_what_joins_groups_is_refused():
     for plane, loss in (({"bias": True}, md.odm), ({}, lambda g: md.pos(md.Scalar(nonneg=True) - g))):
         with pytest.raises(RefusalError, match="of their own"):
             declared(clouds(9, 2), 4, loss=loss, **plane).solve(md.Parts())
+
+
+def test_groups_have_ten_times_as_many_points_as_columns():
+    for columns, most, count in ((2, None, 4), (10, None, 2), (10, 40, 6), (30, None, 2)):
+        relaxation = md.Parts(largest=most, cut_rounds=0, polish="none")
+        solution = declared(4.0 * clouds(240, columns)).solve(relaxation, random_state=0)
+        assert sum(record.stage == "parts" for record in solution.history) == count
+
+
+def test_auto_takes_groups_where_squares_bound_them():
+    for columns, loss, chosen in ((3, md.odm, "parts"), (3, md.hinge, "weight-lifting"), (20, md.odm, "weight-lifting")):
+        program = declared(clouds(210, columns), loss=loss).program()
+        assert choose_relaxation(program).name == chosen
+    problem = declared(2.0 * clouds(210, 3))
+    lifted, solution = problem.solve("weight-lifting", random_state=0), problem.solve(random_state=0)
+    assert solution.bound > lifted.bound + 0.05 * lifted.value
+    assert solution.verify()
 
 
 def test_groups_that_begin_too_small_grow():

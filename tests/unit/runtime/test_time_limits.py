@@ -12,6 +12,7 @@ from margindsl.errors import TimeLimitError
 from margindsl.features.dense import HeldMatrix
 from margindsl.host import clock
 from margindsl.host.clock import Cancelled
+from margindsl.runtime import stages
 from margindsl.runtime.compiled import Compiled
 
 CASES = {"alternating": 2, "cccp": 2, "minimax": 2, "sdp": 2, "weight-lifting": 2, "exact": 2, "alternating 3": 3,
@@ -180,3 +181,15 @@ def test_labels_in_hand_are_the_answer_where_the_time_ends_while_it_is_written(m
     solution = problem.solve("sdp", random_state=0, time_limit=60.0)
     assert np.array_equal(solution.labels, whole.labels) and np.isclose(solution.value, whole.value)
     assert solution.status in ("time_limit", "interrupted") and solution.verify()
+
+
+def test_losses_with_caps_have_converged_only_where_the_lift_of_their_hulls_had_its_time(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((20, 2)) + np.where(np.arange(20) % 2, 1.5, -1.5)[:, None]
+    y, f = md.Labels(20), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(md.minimum(md.hinge(y * f), 1))),
+                         [abs(md.sum(y)) <= 4])
+    whole = problem.solve("sdp", random_state=0, time_limit=600.0)
+    monkeypatch.setattr(stages, "LIFTED", 0.0)
+    cut = problem.solve("sdp", random_state=0, time_limit=600.0)
+    assert whole.bound > cut.bound and whole.status != "time_limit"
+    assert cut.status == "time_limit" and cut.verify()
