@@ -30,7 +30,8 @@ MIXED = 20  # descents after which the highest hyperplane goes on from a lower o
 DIRECTIONS, PRODUCTS = 64, 4_000_000  # numbers of a hyperplane, along leading directions, and in their products
 WIDTH = 0.1  # over which losses are averaged, so that kinks have a curvature
 STILL, SHRINK, SHORT = 1e-3, 0.3, 0.05  # fall of the value at which a descent ends; steps that are too long, too short
-PATIENCE, AGREE = 16, 3  # descents a free component without a lower end; hyperplanes at the lowest: two may err alike
+PATIENCE = 16  # descents a free component without a lower end
+AGREE = 3  # hyperplanes at the lowest end: two agreed on higher ones on three of 14 sets, three on none
 LARGEST_ENDS, FREE = 1000, 1e-5  # that are held; weight of the square of a bias that has none
 A_POINT, A_PRODUCT, A_STEP = 100.0, 0.2, 3e6  # work of losses and labels of a point, of a product, of a step
 
