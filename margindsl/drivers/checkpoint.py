@@ -84,8 +84,8 @@ class Checkpoint:
         same = header["digest"] == self.digest and np.shape(arrays["numbers"]) == self.numbers.shape
         if not (same and np.allclose(arrays["numbers"], self.numbers, rtol=SAME, atol=0.0)):
             raise DeclarationError(
-                f"solve(checkpoint=...): {self.path} was written for another problem or another relaxation; give "
-                "another path, or solve what it was written for")
+                f"solve(checkpoint=...): {self.path} was written for another problem, or for another "
+                "relaxation or other options of it; give another path, or solve what it was written for")
         return header, arrays
 
 

@@ -25,6 +25,7 @@ WIDE, FETCHED = 1000, 1_000_000  # columns beyond which, and entries from worker
 SAFETY, WIDE_SAFETY = 1e-10, 1e-6  # relative room for the rounding of eigenvalues, and where they are bounds
 SHRINKAGES = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # of a point whose squares outweigh the norm
 SHIFTS, WIDE_SHIFTS = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3), (0.0, 1e-3)  # of the diagonal, relative to its mean
+CANCELLED = 1e-4  # of the value's units: what d is shifted by rounding of, where directions of decided points cancel
 SLACK = 1e-8  # relative excess that is passed over
 CONDITION = 1e-10  # least reciprocal condition of P at which HP⁻¹Hᵀ is believed
 FAINT = 1e-6  # share of a value that squares are to make up beside a u outside: of less −u²/4q is far below the rest
@@ -219,7 +220,8 @@ def _repairs(form: LiftForm, point: LiftPoint, V: Any, searched: bool) -> Iterat
             basis = by_coordinate(form.codes)
             labels = basis.T @ np.kron(labels, np.eye(form.codes.shape[1])) @ basis
         lowest = eigenvalues(labels - G)
-        scale = max(float(np.abs(lowest).max()), float(np.abs(moved.d).max(initial=0.0)), float(np.trace(G)), 1e-300)
+        scale = max(float(np.abs(lowest).max()), float(np.abs(moved.d).max(initial=0.0)), float(np.trace(G)),
+                    CANCELLED * form.units[0])
         short = max(0.0, -float(lowest[0]))
         if np.isfinite(short):
             yield replace(moved, d=moved.d + short + 8 * np.finfo(float).eps * (form.count + form.order) * scale)

@@ -50,8 +50,8 @@ class Exact(Relaxation):
     """Find the optimum over B with a proof: enumeration, or branch and bound, pruned by certified bounds.
 
     Enumeration visits k^N labellings of N free components, of exchangeable clusters one of all names. Branch and bound
-    decides one component after the other. Stopped early, both return a valid bound; a tree of two clusters that a limit
-    stops proves no less than 'sdp' in a fifth of the time, to its accuracy.
+    decides one component after the other. Stopped early, both return a valid bound; beside a tree of two clusters that
+    stays open a time limit leaves a fifth to the lift of 'sdp', in whose whole time that may prove more.
 
     Parameters
     ----------
@@ -70,8 +70,9 @@ class Exact(Relaxation):
         is closed or a limit is met.
     nodes : {"auto", "weights", "joint", "decided"}
         What bounds a node of branch and bound. "weights" is the lift [[1, wᵀ], [w, P]] ⪰ 0 with the labels of open
-        points absorbed (`BranchNodeForm`), hundreds of nodes a second where features have few columns. "joint" is the
-        lift of 'sdp' with its cuts, contracted to what is open, of two clusters: some nodes a second, each worth many;
+        points absorbed (`BranchNodeForm`), tens to hundreds of nodes a second where features have few columns. "joint"
+        is the lift of 'sdp' with its cuts, contracted to what is open, of two clusters: some nodes a second, each worth
+        many;
         for kernels and more than 20 columns. "decided" is the problem of the decided points alone, beside the lift of
         all, for whatever has no lift. "auto" takes the first that fits.
     n_jobs : int or None

@@ -135,16 +135,18 @@ class Parts(WeightLifting):
                 share_out(proved, tasks, keep, self.n_jobs)
             except KeyboardInterrupt as end:
                 found = replace(found, status=run.ended_by(end))
+            words = f"{len(groups)} groups"
+            words = f"{len(late)} of {words} were not bounded to the end" if late else words
             if late and found.status in (Status.CONVERGED, Status.OPTIMAL):
-                words = f"no time for all cuts of {len(late)} of {len(groups)} groups"
-                found = replace(found, status=Status.TIME_LIMIT, message=words)
+                found = replace(found, status=run.stopped or Status.TIME_LIMIT, message=words)
             rise, before = float(shares @ bounds) - before, float(shares @ bounds)  # against groups of half the size
             size, done = 2 * size, not rise > RISE * abs(value) or 2 * size > (self.largest or 0)
             if shares @ bounds > low:
-                sound = [proof or certify_least_value(alone(number).losses) for number, proof in enumerate(proofs)]
+                sound = [proof or _of_group(one := alone(number), certify_least_value(one.losses))
+                         for number, proof in enumerate(proofs)]
                 proof = Certificate(float(shares @ [one.bound for one in sound]), kind="parts", parts=tuple(
                     zip(shares.tolist(), groups, sound)), words=f"dual points of {len(groups)} groups")
-                found = replace(found, certificate=proof, estimate=max(found.estimate, proof.bound))
+                found = replace(found, certificate=proof, estimate=max(found.estimate, proof.bound), message=words)
         return found
 
     def _keep(self, run: Run, proofs: list[Certificate | None], bounds: FloatArray, shares: FloatArray, low: float,
@@ -194,8 +196,12 @@ def proved(bounds: SDP | Exact, program: MarginProgram, solvers: dict[str, Any],
     late = found.status is Status.TIME_LIMIT
     if (proof := found.certificate) is None:
         return None, late
-    arrays = proof.arrays | {"decided": program.labels.pinned[program.labels.component] >= 0}
-    if "inner" in arrays:
+    if "inner" in proof.arrays:
         value = run.fit(found.candidates[0] if found.answer is None else found.answer.labels).value
-        proof, arrays = replace(proof, bound=min(proof.bound, value)), arrays | {"known": np.array(value)}
-    return replace(proof, arrays=arrays), late
+        proof = replace(proof, bound=min(proof.bound, value), arrays=proof.arrays | {"known": np.array(value)})
+    return _of_group(program, proof), late
+
+
+def _of_group(program: MarginProgram, proof: Certificate) -> Certificate:
+    """Return the proof of a group, which names the points whose labels are known there."""
+    return replace(proof, arrays=proof.arrays | {"decided": program.labels.pinned[program.labels.component] >= 0})

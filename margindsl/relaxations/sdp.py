@@ -77,10 +77,10 @@ class SDP(Relaxation):
     ----------
     cuts : {"auto", "none", "all"}
         Inequalities added to the label matrix in rounds, and dropped again when they do not bind. Of two clusters all
-        triangle inequalities that are violated most. "auto" cuts all labels up to 100 components, and up to 500 what
-        constraints couple, for as long as a round raises the bound by a thousandth, and by a hundredth a second of its
-        estimated time, and leaves them to solvers that go on from round to round ("interior"); of more clusters it adds
-        the "products" alone. "all" goes on until nothing is won, with cuts of five and seven labels grown from
+        triangle inequalities that are violated most. "auto" cuts all labels up to 100 components, and up to 330 to 500
+        what constraints couple, for as long as a round raises the bound by a thousandth, and by a hundredth a second of
+        its estimated time, and leaves them to solvers that go on from round to round ("interior"); of more clusters it
+        adds the "products" alone. "all" goes on until nothing is won, with cuts of five and seven labels grown from
         triangles, and losses conditional on labels against a reference. Given their time, bounds are never below those
         of "none".
     cut_rounds : int

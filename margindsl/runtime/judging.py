@@ -125,6 +125,8 @@ def _check(program: MarginProgram, stated: Stated, certificate: Certificate | No
         header, arrays = export(program, stated, certificate, most=most)
     except (NoProof, ValueError) as error:
         return Report(failures=[str(error)])
+    except IndexError:
+        return Report(failures=["the certificate names points, components or rows that are not there"])
     except UnknownProof as error:
         return Report(unverified=[str(error)])
     if arrays["labels"].shape != (program.n,) or ("phi" in arrays and len(stated.weights) != program.features.rank):

@@ -74,7 +74,7 @@ def test_another_problem_is_refused(other, tmp_path):
     path = tmp_path / "run"
     problem_of().solve("alternating", random_state=0, checkpoint=path)
     before = path.read_bytes()
-    with pytest.raises(DeclarationError, match="another problem or another relaxation"):
+    with pytest.raises(DeclarationError, match="another problem, or for another relaxation or other options"):
         other.solve("alternating", checkpoint=path)
     assert path.read_bytes() == before
 
@@ -82,7 +82,7 @@ def test_another_problem_is_refused(other, tmp_path):
 def test_another_relaxation_and_files_of_another_kind_are_refused(tmp_path):
     path = tmp_path / "run"
     problem_of().solve("alternating", random_state=0, checkpoint=path)
-    with pytest.raises(DeclarationError, match="another problem or another relaxation"):
+    with pytest.raises(DeclarationError, match="another problem, or for another relaxation or other options"):
         problem_of().solve(md.Alternating(restarts=2), checkpoint=path)
     problem_of().solve("alternating", random_state=0).save(tmp_path / "solution.npz")
     for content in (b"", b"no archive", path.read_bytes()[:-40], (tmp_path / "solution.npz").read_bytes()):

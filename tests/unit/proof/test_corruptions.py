@@ -139,3 +139,16 @@ def test_limits_of_one_sum_may_be_declared_apart():
     together, apart = (md.Problem(objective, constraints).solve("sdp", random_state=0) for constraints in (
         [abs(md.sum(y)) <= 2], [md.sum(y) <= 2, md.sum(y) >= -2]))
     assert together.bound > 0.1 and apart.bound == pytest.approx(together.bound, rel=1e-5) and apart.verify()
+
+
+@pytest.mark.parametrize("name", ["component", "cut_positions"])
+def test_certificates_that_name_what_is_not_there_are_failures(name):
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    y, f = md.Labels(12), md.Hyperplane(X)
+    solution = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(md.odm(y * f))), [abs(md.sum(y)) <= 2]).solve(
+        "sdp", random_state=0)
+    arrays = solution.certificate.arrays
+    assert arrays[name].size
+    report = replace(solution, certificate=replace(
+        solution.certificate, arrays={**arrays, name: arrays[name] + 50})).verify()
+    assert not report and report.failures

@@ -74,6 +74,24 @@ def test_groups_have_ten_times_as_many_points_as_columns():
         assert sum(record.stage == "parts" for record in solution.history) == count
 
 
+def test_groups_that_a_stop_leaves_open_prove_what_their_losses_do():
+    problem, seen = declared(2.0 * clouds(100, 2)), []
+    lifted = problem.solve("weight-lifting", random_state=0)
+    solution = problem.solve(md.Parts(size=20), random_state=0, callback=lambda progress: (
+        seen.append(progress.stage) or seen.count("parts") == 4))
+    assert solution.status == "interrupted" and solution.message == "1 of 5 groups were not bounded to the end"
+    assert solution.bound > lifted.bound and solution.verify()
+
+
+def test_groups_whose_known_points_cancel_are_judged():
+    X = np.array([[0.0], [2.0], [1.0]])
+    y, f = md.Labels(3), md.Hyperplane(X)
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 0.855 * md.mean(md.odm(y * f, 0.4, 0.2))),
+                         [y[:2] == [-1, -1], abs(md.sum(y)) <= 2])
+    solution = problem.solve(md.Parts(size=2, groups="exact"), random_state=0)
+    assert solution.bound == pytest.approx(solution.value, rel=1e-6) and solution.verify()
+
+
 def test_auto_takes_groups_where_squares_bound_them():
     lifts = "weight-lifting"
     for columns, loss, chosen in ((3, md.odm, "parts"), (3, md.hinge, lifts), (20, md.odm, lifts)):
