@@ -35,7 +35,20 @@ ROWS = {  # name, n, loss, C, kernel, known labels: gap of the prototype's root 
     ("ionosphere", 100, "odm", 1, "rbf", 0.0): (1.8, 22, 17), ("heart", 60, "sh", 1, "linear", 0.3): (12.4, 1, 2.6),
     ("heart", 270, "sh", 0.02, "linear", 0.3): (13.6, 34, np.nan),
     ("heart", 270, "sh", 1, "linear", 0.3): (25.9, 19, np.nan),
-    ("heart", 270, "sh", 0.02, "rbf", 0.3): (0.68, 36, 183), ("ionosphere", 351, "sh", 0.02, "rbf", 0.3): (0, 4, 4)}
+    ("heart", 270, "sh", 0.02, "rbf", 0.3): (0.68, 36, 183), ("ionosphere", 351, "sh", 0.02, "rbf", 0.3): (0, 4, 4),
+    ("ionosphere", 100, "sh", 0.1, "linear", 0.0): (3.6, 4.6, np.nan),
+    ("ionosphere", 100, "hinge", 0.1, "linear", 0.0): (3.1, 7, np.nan),
+    ("ionosphere", 100, "odm", 0.1, "rbf", 0.0): (0.009, 2, np.nan),
+    ("connectionist", 100, "odm", 0.1, "linear", 0.0): (35.5, 67, np.nan),
+    ("wdbc", 100, "odm", 0.1, "linear", 0.0): (25.4, 65, np.nan),
+    ("wdbc", 100, "odm", 1, "linear", 0.0): (50.2, 35, np.nan),
+    ("heart", 270, "odm", 0.1, "linear", 0.0): (22.1, 25, 211),
+    ("wdbc", 400, "odm", 0.02, "linear", 0.0): (34.0, 54, np.nan),
+    ("heart", 270, "sh", 1, "rbf", 0.3): (27.8, 64, np.nan),
+    ("heart", 270, "sh", 0.1, "linear", 0.1): (44.0, 51, np.nan),
+    ("ionosphere", 351, "sh", 0.02, "linear", 0.3): (7.4, 54, np.nan),
+    ("ionosphere", 351, "sh", 0.1, "rbf", 0.3): (6.7, 72, np.nan),
+    ("connectionist", 208, "sh", 0.1, "linear", 0.3): (25.0, 7.6, np.nan)}
 
 
 def problem(directory: Path, name: str, n: int | None, loss: str, C: float, kernel: str, share: float) -> md.Problem:
