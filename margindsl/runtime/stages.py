@@ -178,7 +178,7 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
                 given = other.source.rows.whole(given[:other.source.rows.labels.n], 1)
                 w = np.append(w, pairs.T @ (2.0 * given[-pairs.shape[0]:] - 1) / source.ridge)
             decided = other.fix_labels(given).outputs(w, answer.bias)
-            value = min(value, other.objective(given, w, answer.bias, answer.scalars, decided))  # caps as they are
+            value = other.objective(given, w, answer.bias, answer.scalars, decided)  # caps as they are: no more
             judge, proof, least, bound = other, capped, lowest, min(other.to_user(capped.bound), value)
             estimate = min(max(estimate, bound), value)
 

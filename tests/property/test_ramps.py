@@ -138,3 +138,12 @@ def test_wrong_labels_are_outliers_from_what_the_known_labels_say(relaxation):
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 10 * loss), [y[:100] == given[:100]])
     found = problem.solve(relaxation(start="known", polish="none"), random_state=0)
     assert found.outliers.tolist() == list(range(0, 100, 10))
+
+
+@pytest.mark.parametrize("relaxation", ["sdp", "weight-lifting", md.Exact(method="branching")])
+def test_values_of_great_weights_are_those_of_the_check(relaxation):
+    X = np.random.default_rng(0).normal(size=(3, 2))
+    y, f = md.Labels(3), md.Hyperplane(X)
+    solution = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 1e5 * md.mean(md.minimum(md.hinge(y * f), 2))),
+                          [y[1] == y[2]]).solve(relaxation, random_state=0)
+    assert solution.verify() and np.isfinite(solution.bound)
