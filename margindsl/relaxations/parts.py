@@ -56,8 +56,8 @@ class Parts(WeightLifting):
         time: more a second, where groups are many.
     n_jobs : int or None
         Groups at once, as in scikit-learn.
-    rounding, polish
-        As for `margindsl.WeightLifting`.
+    cuts, rounding, polish
+        As for `margindsl.WeightLifting`, of the lift of all points.
     """
 
     name: ClassVar[str] = "parts"
