@@ -26,7 +26,7 @@ FIRST = 0.3  # of the time, for the weight lift of all points
 SIZES = 60, 150  # fewest and most points of groups by default; lifts of so many take 2 to 8 s
 RISE = 0.02  # of the value: where the bound rises by more, groups of twice the size are worth their time
 ACCURACY = 1e-3  # relative, of the bound of a group
-SOON = 2000  # points up to which "auto" takes groups, in two rounds of cuts: 3 to 11 s
+SOON = 2000, 10  # points and columns up to which "auto" takes groups, in two rounds of cuts: 2 to 13 s
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class Parts(WeightLifting):
     @classmethod
     def priority(cls, program: MarginProgram) -> float:
         """Ask for losses that rise on both sides, whose squares are of use, in a tenth as many columns as points."""
-        few = program.clusters == 2 and program.n <= SOON and 10 * program.features.rank <= SIZES[1]
+        few = program.clusters == 2 and program.n <= SOON[0] and program.features.rank <= SOON[1]
         return 82.0 if few and np.any(lift(program).ceiling > 0) else 0.0
 
     @classmethod
@@ -146,7 +146,9 @@ class Parts(WeightLifting):
                          for number, proof in enumerate(proofs)]
                 proof = Certificate(float(shares @ [one.bound for one in sound]), kind="parts", parts=tuple(
                     zip(shares.tolist(), groups, sound)), words=f"dual points of {len(groups)} groups")
-                found = replace(found, certificate=proof, estimate=max(found.estimate, proof.bound), message=words)
+                found = replace(found, certificate=proof, estimate=max(found.estimate, proof.bound))
+                if found.status in (Status.CONVERGED, Status.OPTIMAL):  # else the reason of the status stays
+                    found = replace(found, message=words)
         return found
 
     def _keep(self, run: Run, proofs: list[Certificate | None], bounds: FloatArray, shares: FloatArray, low: float,

@@ -320,8 +320,8 @@ def choose_relaxation(program: MarginProgram, proving: bool = False) -> Relaxati
 
     `supervised` (all labels known); `exact` up to 12 free components, and up to 150 of two clusters, 200 in up to
     twenty columns or of simplex margins in up to sixty, ended early (.4 to 23 s); `sdp` up to 100 components, and to
-    750 points where known labels bound the others (1 to 11 s); `parts` up to 2,000 points in fifteen columns, of losses
-    that rise on both sides (3 to 11 s); `weight-lifting` where the feature rank is at most 2,000 (a bound and good
+    750 points where known labels bound the others (1 to 11 s); `parts` up to 2,000 points of rank ten, of losses
+    that rise on both sides (2 to 13 s); `weight-lifting` where the feature rank is at most 2,000 (a bound and good
     labels at the cost of some passes over the data); `minimax` up to 5,000 points; `cccp`;
     `alternating`. For k clusters: `supervised`, `exact` (of three up to six free components, or of simplex margins),
     `sdp`, then `alternating`, whose steps end no higher than those of `cccp`. Relaxations of other packages take part
