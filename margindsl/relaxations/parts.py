@@ -23,7 +23,7 @@ from margindsl.relaxations.weight_lifting import WeightLifting
 from margindsl.typing import FloatArray, IntArray
 
 FIRST = 0.3  # of the time, for the weight lift of all points
-SIZES = 60, 150  # fewest and most points of groups by default; lifts of so many take 2 to 8 s
+SIZES = 60, 150  # fewest and most points of groups by default; lifts of so many take 2 to 8 s with all rounds
 RISE = 0.02  # of the value: where the bound rises by more, groups of twice the size are worth their time
 ACCURACY = 1e-3  # relative, of the bound of a group
 SOON = 2000, 10  # points and columns up to which "auto" takes groups, in two rounds of cuts: 2 to 13 s
@@ -79,7 +79,7 @@ class Parts(WeightLifting):
 
     @classmethod
     def priority(cls, program: MarginProgram) -> float:
-        """Ask for losses that rise on both sides, whose squares are of use, in a tenth as many columns as points."""
+        """Ask for losses that rise on both sides, whose squares are of use, up to rank ten."""
         few = program.clusters == 2 and program.n <= SOON[0] and program.features.rank <= SOON[1]
         return 82.0 if few and np.any(lift(program).ceiling > 0) else 0.0
 
@@ -105,7 +105,7 @@ class Parts(WeightLifting):
         assert run.lift_solver is not None
         chosen = {name: run.lift_solver(name) for name in ("interior", "burer-monteiro", "newton", "node-newton")}
         bounds_of = Exact(method="branching") if self.groups == "exact" else SDP(cut_rounds=self.cut_rounds)
-        size = self.size or min(max(SIZES[0], 10 * run.program.features.rank), SIZES[1], self.largest or SIZES[1])
+        size = self.size or min(int(np.clip(10 * run.program.features.rank, *SIZES)), self.largest or SIZES[1])
         done, before = False, -np.inf
         labels: Any = run.program.labels
         while not (done or run.stopped or found.certificate is None):

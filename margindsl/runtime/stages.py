@@ -36,7 +36,7 @@ EVALUATION_SOLVER = "newton"
 EVALUATION_TOL = 1e-10
 WIDER = 1.25  # how much further apart than they are ends of hulls may be, so that many points share one
 MOST_WIDE = 1e3  # times the ends of other hulls that the furthest are
-APART, LIFTED = 0.6, 0.25  # of the time, for a relaxation beside caps; of what is left, for the lift of their hulls
+APART, LIFTED = 0.6, 0.5  # of the time, for a relaxation beside caps; of what is left, for the lift of their hulls
 MOST_NAMINGS = 5  # clusters up to which every way to name them is tried, 120 of them
 # Parts of the allowance after a stop in which stages end that a loop of theirs did not end before.
 RELAXED, ROUNDED, EVALUATED, FITTED = 0.4, 0.6, 0.75, 0.8
@@ -167,10 +167,8 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     estimate = min(solved.to_user(found.estimate), value)  # NaN stays
     judge, source, w, given, decided, cut_short = program, program.source, answer.w, fit.labels, answer.decision, False
     if getattr(source, "capped", None) is not None and proves and bound < value:
-        hulls = run.budget.share(LIFTED)
-        other, capped, lowest = of_capped(
-            run, Basis(source.capped, w, answer.scalars, run.budget.tol).program(), value, hulls)
-        cut_short = hulls.expired  # the lift of hulls was, or had no time
+        other, capped, lowest, cut_short = of_capped(
+            run, Basis(source.capped, w, answer.scalars, run.budget.tol).program(), value)
         if capped is not None and other.to_user(capped.bound) > bound:
             given, pairs = given[:other.n], None if other.source.rows is None else other.source.rows.matrix
             w = w[:other.features.rank - (0 if pairs is None else pairs.shape[1])]
@@ -185,6 +183,8 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     # 4. The status: of a time that is up and of Ctrl-C also where they came after the relaxation.
     state, sentence, convex = found.status, [found.message] if found.message else [], form.is_convex
     late = cut_short or (run.budget.expired and relaxation.bound == "none")
+    if cut_short:
+        sentence.append("the lift that bounds losses with caps had too little time")
     if late and state in (Status.CONVERGED, Status.OPTIMAL):
         state = Status.TIME_LIMIT
     if run.budget.interrupted and state in (Status.CONVERGED, Status.OPTIMAL, Status.TIME_LIMIT):
@@ -232,9 +232,10 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
                   (named[given[own.stop:]], beyond))
 
 
-def of_capped(run: Run, program: MarginProgram, value: float, budget: Budget) -> tuple[
-        MarginProgram, Certificate | None, Certificate | None]:
-    """Return a program of losses up to a cap, what is proved of it beside an answer, and what the losses prove alone.
+def of_capped(run: Run, program: MarginProgram, value: float) -> tuple[
+        MarginProgram, Certificate | None, Certificate | None, bool]:
+    """Return a program of losses up to a cap, what is proved of it beside an answer, what the losses prove alone, and
+    whether time was short for that.
 
     Labels of a lower value have |f_i| ≤ ‖φ_i‖√(2(value − least)): no loss is lower there than its convex hull between
     these ends, and the lift of the hulls bounds them all.
@@ -243,14 +244,14 @@ def of_capped(run: Run, program: MarginProgram, value: float, budget: Budget) ->
     count, least = 0 if pairs is None else pairs.shape[0], least_proof(program)
     lowest = certify_least_value(losses.only(losses.points < program.n - count)).bound
     if not np.isfinite(lowest) or program.free_bias or losses.by_rows or program.gauge is not None:
-        return program, least, least
+        return program, least, least, False
     level = 2.0 * max(0.0, (value - program.constant) / program.scale - lowest)
     if pairs is not None:  # rows −y a'V beside ½‖V‖², which is no less than of the labels that are worst
         inner[program.n - count:] = 1.0 / program.scale
         level += float(np.sum(np.square(abs(pairs).sum(axis=0) / program.scale)))
     far, terms = np.sqrt(level * np.asarray(program.features.row_norms())), []
     if not far.any():
-        return program, least, least
+        return program, least, least, False
     far = WIDER ** np.ceil(np.log(np.maximum(far, far.max() / MOST_WIDE)) / np.log(WIDER))
     for term in losses.terms:
         if not isinstance(term.loss, Capped):
@@ -262,15 +263,17 @@ def of_capped(run: Run, program: MarginProgram, value: float, budget: Budget) ->
         terms += [replace(term.taken(np.flatnonzero(kind.ravel() == j)), loss=term.loss.hull(*ends))
                   for j, ends in enumerate(kinds)]
     hulls = Presolved.of(replace(program, losses=replace(losses, terms=tuple(terms)), source=None, normal=None))
+    budget = run.budget.share(LIFTED)
     proof = SDP().beside(Run(hulls.program, run.solver, run.fixed_solver, budget, run.rng,
                              lift_solver=run.lift_solver), 1.0)
+    late = budget.expired
     if proof is None:
-        return program, least, least
+        return program, least, least, late
     for step in hulls.passes:
         assert isinstance(step, Units)
         proof = replace(proof.rescaled(1.0, step.scale), bound=proof.bound / step.scale**2)
     proof = replace(proof, arrays=proof.arrays | {"inner": inner})
-    return program, strongest(proof, least), least
+    return program, strongest(proof, least), least, late
 
 
 def judged(solution: Solution, program: MarginProgram, weights: FloatArray, scalars: FloatArray, tol: float,
