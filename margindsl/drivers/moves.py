@@ -16,6 +16,7 @@ from margindsl.features import FeatureOperator
 from margindsl.features.derived import weighted_gram
 from margindsl.host.clock import EIGEN_WORK, check
 from margindsl.program.clusters import first_names
+from margindsl.program.losses import Losses
 from margindsl.program.passes import Answer
 from margindsl.program.program import MarginProgram
 from margindsl.typing import FloatArray, IntArray
@@ -126,6 +127,23 @@ def regular_hessian(features: FeatureOperator, curvature: FloatArray) -> FloatAr
     singular matrix.
     """
     return _regular(np.array(features.gram(curvature)))
+
+
+def secant_curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
+    """Return (n,) curvatures of the parabola from the slope at some arguments to the nearest minimiser.
+
+    Where a loss falls for ever the smoothed curvature stands in.
+    """
+    out = np.empty(len(arguments))
+    for term, part in losses.slices():
+        v, slope = arguments[part], np.asarray(term.loss.derivative(arguments[part]))
+        low, high = term.loss.argmin()
+        distance = np.where(v < low, low - v, v - high)
+        usable = np.isfinite(distance) & (distance > 1e-6)
+        smooth = (1.0 - np.asarray(term.loss.prox_derivative(v, 1.0)))
+        secant = np.abs(slope) / np.where(usable, distance, 1.0)
+        out[part] = term.weights * np.where(usable, secant, smooth)
+    return np.bincount(losses.points, weights=out * losses.slopes**2, minlength=losses.n)
 
 
 def _regular(hessian: FloatArray) -> FloatArray:

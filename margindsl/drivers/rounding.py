@@ -7,13 +7,12 @@ from contextlib import nullcontext
 import numpy as np
 
 from margindsl.drivers.alternation import alternate
-from margindsl.drivers.moves import regular_hessian
+from margindsl.drivers.moves import regular_hessian, secant_curvature
 from margindsl.drivers.run import Run
 from margindsl.drivers.search import LARGEST_RANK, escape, lowest_ends
 from margindsl.drivers.starts import distinct, starting_labels
 from margindsl.features import FeatureOperator
 from margindsl.host.clock import while_time
-from margindsl.program.losses import Losses
 from margindsl.program.passes import Answer
 from margindsl.typing import FloatArray, IntArray
 
@@ -124,23 +123,6 @@ def screen(run: Run, candidates: list[IntArray], keep: int) -> list[IntArray]:
             best = np.minimum(best, length**2 * energy + np.array(loss))
         values[start:start + Y.shape[1]] = best
     return [candidates[k] for k in np.argsort(values, kind="stable")[:keep]]
-
-
-def secant_curvature(losses: Losses, arguments: FloatArray) -> FloatArray:
-    """Return (n,) curvatures of the parabola from the slope at some arguments to the nearest minimiser.
-
-    Where a loss falls for ever the smoothed curvature stands in.
-    """
-    out = np.empty(len(arguments))
-    for term, part in losses.slices():
-        v, slope = arguments[part], np.asarray(term.loss.derivative(arguments[part]))
-        low, high = term.loss.argmin()
-        distance = np.where(v < low, low - v, v - high)
-        usable = np.isfinite(distance) & (distance > 1e-6)
-        smooth = (1.0 - np.asarray(term.loss.prox_derivative(v, 1.0)))
-        secant = np.abs(slope) / np.where(usable, distance, 1.0)
-        out[part] = term.weights * np.where(usable, secant, smooth)
-    return np.bincount(losses.points, weights=out * losses.slopes**2, minlength=losses.n)
 
 
 def polish(run: Run, candidates: list[IntArray], how: str, bound: float = -np.inf, is_relaxed: bool = True) -> Answer:

@@ -1,4 +1,4 @@
-"""Local search over labels: small moves ranked by estimates, then hops of many hyperplanes."""
+"""Local search over labels: small moves ranked by estimates, tabu searches of squares, hops of many hyperplanes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 
 from margindsl.drivers.alternation import ROUGH, alternate, descend
-from margindsl.drivers.moves import ROUNDING, candidate_moves, labelling_key, regroupings
+from margindsl.drivers.moves import ROUNDING, candidate_moves, labelling_key, regroupings, secant_curvature
 from margindsl.drivers.run import Run
 from margindsl.drivers.starts import distinct
 from margindsl.errors import UnboundedError
@@ -34,6 +34,9 @@ PATIENCE = 16  # descents a free component without a lower end
 AGREE = 3  # hyperplanes at the lowest end: two agreed on higher ones on three of 14 sets, three on none
 LARGEST_ENDS, FREE = 1000, 1e-5  # that are held; weight of the square of a bias that has none
 A_POINT, A_PRODUCT, A_STEP = 100.0, 0.2, 3e6  # work of losses and labels of a point, of a product, of a step
+CURVATURES = 2.0 ** -np.arange(8)  # of those at zero: 12 rows of public instances were lowest at a half to a sixteenth
+SEARCHES, TENURE, STEADY = 4, 10, 5  # searches a curvature; a tabu of a tenth of N steps and up to ten more; N steps
+LARGEST_FLIPS, A_FLIP = 6e7, 1e6  # components squared times features: some seconds; work of a step
 
 
 def search(run: Run, fit: Answer) -> Answer:
@@ -79,6 +82,7 @@ def _escapes(run: Run, fits: list[Answer], keep: int) -> Iterator[IntArray]:
     if run.program.clusters > 2:
         yield from regroupings(run, fits[0], keep)
     if run.program.kind.is_linear:
+        yield from flip(run)
         yield from hop(run, fits[0], keep)
 
 
@@ -183,6 +187,63 @@ def hop(run: Run, fit: Answer, keep: int) -> list[IntArray]:
         if len(ends) > LARGEST_ENDS:
             ends = dict(sorted(ends.items(), key=lambda end: end[1][0])[:keep])
     return [end for _, end in sorted(ends.values(), key=lambda end: end[0])[:keep]]
+
+
+def flip(run: Run) -> list[IntArray]:
+    """Return labellings in B that are lowest for squares in place of losses that rise on both sides, by tabu search.
+
+    With ½h_i‖f_i − v_i‖² towards the codes v of labels the best hyperplane leaves const − ½‖LᵀV‖² with
+    L = HΦ(N + ΦᵀHΦ)^(−1/2), a max-cut problem: moves change it exactly, at the cost of a row of L. A search moves the
+    component that is lowest among those that have not moved for long; where none stays in B it leaves B by one step and
+    returns by the next, as in exchanges. All searches, of several curvatures h, take their steps together.
+
+    References
+    ----------
+    F. Glover (1989). Tabu search, part I. F. Bach, Z. Harchaoui (2007). DIFFRAC: a discriminative and flexible
+    framework for clustering.
+    """
+    program, labels, codes, rng = run.program, run.program.labels, run.program.codes, run.rng
+    features, losses, count = program.features, program.losses, labels.count
+    if features.rank * float(count) ** 2 > LARGEST_FLIPS or not all(
+            np.isfinite(term.loss.argmin()).all() for term in losses.terms):
+        return []
+    # 1. Rows of L of every component, for each curvature.
+    phi = np.hstack([np.asarray(features.toarray()), np.ones((program.n, int(program.free_bias)))])
+    norm = np.diag(np.append(np.ones(features.rank), np.full(int(program.free_bias), FREE)))
+    curvature = secant_curvature(losses, losses.arguments(np.zeros(program.n)))
+    rows = np.empty((len(CURVATURES), count, len(norm)))
+    for own, factor in zip(rows, CURVATURES):
+        bent = factor * curvature[:, None] * phi
+        points = scipy.linalg.solve_triangular(scipy.linalg.cholesky(norm + phi.T @ bent, lower=True), bent.T,
+                                               lower=True).T
+        own[:] = 0.0
+        np.add.at(own, labels.component, labels.sign[:, None] * points)
+    squares, apart = np.sum(rows**2, axis=2)[:, None, :, None], np.sum((codes[:, None] - codes) ** 2, axis=2)
+    # 2. Members of B, some a curvature; a component that moved is left alone until step `until`.
+    z = labels.contract(labels.sample(rng, len(rows) * SEARCHES)).reshape(len(rows), SEARCHES, count)
+    state = np.swapaxes(codes[z], 2, 3) @ rows[:, None]
+    value = -0.5 * np.sum(state**2, axis=(2, 3))
+    until, best, found = np.zeros_like(z), np.full(value.shape, np.inf), z.copy()
+    number, last, lowest, (s, e) = 0, 0, np.full(len(rows), np.inf), np.indices(value.shape)
+    while number - last < STEADY * count and not run.done:
+        better = labels.holds(z) & (value < best)
+        best[better], found[better] = value[better], z[better]
+        if np.any(best.min(axis=1) < lowest - ROUNDING * np.abs(value).max()):
+            lowest, last = best.min(axis=1), number
+        # 3. What each move changes, and the best of those that are open: into B if there are any, tabu if lowest so far
+        change = np.swapaxes(state @ np.swapaxes(rows, 1, 2)[:, None], 2, 3) @ codes.T
+        change = np.take_along_axis(change, z[..., None], 3) - change - 0.5 * squares * apart[z]
+        moves, rested = labels.free[:, None] & (z[..., None] != np.arange(len(codes))), (until <= number)[..., None]
+        into = labels.feasible_moves(labels.at_points(z))
+        into &= rested | (value[..., None, None] + change < best[..., None, None])
+        into = np.where(into.any(axis=(2, 3), keepdims=True), into, moves & rested)
+        c, p = np.divmod(np.where(into, change, np.inf).reshape(*value.shape, -1).argmin(axis=2), len(codes))
+        value = value + change[s, e, c, p]
+        state += (codes[p] - codes[z[s, e, c]])[..., None] * rows[s, c][:, :, None]
+        z[s, e, c], number = p, number + 1
+        until[s, e, c] = number + count // TENURE + rng.integers(TENURE, size=value.shape)
+        run.budget.incumbent.work += A_FLIP + 2.0 * value.size * rows[0].size
+    return distinct([labels.at_points(found[i, j]) for i, j in enumerate(best.argmin(axis=1)) if best[i, j] < np.inf])
 
 
 def repeated(losses: Losses, times: int) -> Losses:

@@ -60,9 +60,9 @@ class Components:
         return np.where(z < 0, 0, 2 * z - 1)
 
     def contract(self, y: ArrayLike) -> IntArray:
-        """Return the component values z (N,) with y = A z, of labels that satisfy the links."""
+        """Return the component values z (..., N) with y = A z, of labels (..., n) that satisfy the links."""
         labels = np.asarray(y, dtype=np.intp)
-        return self.turned(labels[self.first], self.sign[self.first])
+        return self.turned(labels[..., self.first], self.sign[self.first])
 
     def by_components(self, costs: FloatArray) -> FloatArray:
         """Return the costs (N, k) of components by their values, of points by their labels (n, k)."""

@@ -204,17 +204,18 @@ class LabelSet(Constraints):
             yield self.at_points(z[self.holds(z)])
 
     def feasible_moves(self, y: ArrayLike) -> BoolArray:
-        """Return which components can move alone to which other cluster and leave y in B, shape (N, k)."""
+        """Return which components can move alone to which other cluster and leave y (..., n) in B: (..., N, k)."""
         rows, z = np.arange(self.count), self.contract(y)
-        conflicts, broken = self._conflicts(z)
-        feasible = self.free[:, None] & (self.free | (self.pinned == z)).all()
-        feasible = feasible & (broken - conflicts[rows, z][:, None] + conflicts == 0)
-        feasible[rows, z] = False
+        feasible = (z[..., None] != np.arange(self.clusters)) & self.free[:, None] & (self.free | (self.pinned == z)).all(axis=-1)[..., None, None]
+        if len(self.cannot):
+            conflicts, broken = self._conflicts(z)
+            mine = np.take_along_axis(conflicts, z[..., None], axis=-1)
+            feasible &= np.asarray(broken)[..., None, None] - mine + conflicts == 0
         if self.barred is not None:
             feasible &= ~self.barred
         for bound in self.sides:
             terms = bound.terms
-            feasible &= bound.holds(bound.sums(z) - terms[rows, z][:, None] + terms)
+            feasible &= bound.holds(bound.sums(z)[..., None, None] - terms[rows, z][..., None] + terms)
         return np.asarray(feasible)
 
     def feasible_pairs(self, y: ArrayLike, first: IntArray | int, position: IntArray | int, others: IntArray,
@@ -245,12 +246,12 @@ class LabelSet(Constraints):
             feasible &= bound.holds(bound.sums(z) + step)
         return np.asarray(feasible)
 
-    def _conflicts(self, z: IntArray) -> tuple[IntArray, int]:
-        """Return (N, k) numbers of cannot-linked components in each cluster, and of broken cannot-links."""
-        pointers, shape = np.arange(self.count + 1), (self.count, self.clusters)
-        members = csr_array((np.ones(self.count, dtype=np.intp), z, pointers), shape=shape)
+    def _conflicts(self, z: IntArray) -> tuple[IntArray, IntArray]:
+        """Return numbers (..., N, k) of cannot-linked components in each cluster, and (...) of broken cannot-links."""
+        members = np.moveaxis(z[..., None] == np.arange(self.clusters), -2, 0)
+        conflicts = (self.neighbours @ members.reshape(self.count, -1).astype(np.intp)).reshape(members.shape)
         i, j = self.cannot.T
-        return np.asarray((self.neighbours @ members).toarray()), int((z[i] == z[j]).sum())
+        return np.moveaxis(conflicts, 0, -2), np.sum(z[..., i] == z[..., j], axis=-1)
 
     # -- names and cases ----------------------------------------------------------------------------
 
