@@ -10,7 +10,7 @@ import numpy as np
 
 from margindsl.calculus import pieces as rows
 from margindsl.calculus.plq import PLQ
-from margindsl.calculus.protocol import FAR, ConvexFunction, checked_step, conjugate_of, shaped
+from margindsl.calculus.protocol import FAR, ConvexFunction, checked_step, shaped
 from margindsl.calculus.root import monotone_root
 from margindsl.errors import CalculusError
 from margindsl.host.frozen import frozen_property
@@ -217,7 +217,6 @@ class Largest(Joined, Compound):
         return height, constraints
 
 
-@conjugate_of.register(ConvexFunction)
 @dataclass(frozen=True)
 class Conjugate(ConvexFunction):
     """Represent ρ*(u) = sup_x u x − ρ(x) by the x that attains it, found to the last digits."""

@@ -7,33 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.calculus.composed import Joined
+from margindsl.calculus.composed import Conjugate, Joined
 from margindsl.calculus.plq import PLQ
-from margindsl.calculus.protocol import (
-    ConvexFunction,
-    checked_step,
-    composed_of,
-    constant_beside,
-    envelope_of,
-    multiple_of,
-    shaped,
-    sum_of,
-)
+from margindsl.calculus.protocol import OPERATIONS, ConvexFunction, checked_step, shaped
 from margindsl.typing import ArrayLike
 
 
-@constant_beside.register(ConvexFunction)
-def _constant(function: ConvexFunction, value: float) -> ConvexFunction:
-    return PLQ.constant(value)
-
-
-@multiple_of.register(ConvexFunction)
 def scale(base: ConvexFunction, factor: float) -> ConvexFunction:
     """Return factor·base for a factor ≥ 0."""
     return PLQ.indicator(*base.domain) if factor == 0 else affine(base, factor, 1.0, 0.0)
 
 
-@composed_of.register(ConvexFunction)
 def precompose(base: ConvexFunction, a: float, b: float) -> ConvexFunction:
     """Return x ↦ base(a x + b)."""
     return PLQ.constant(base(b)) if a == 0 else affine(base, 1.0, a, b)
@@ -46,7 +30,6 @@ def affine(base: ConvexFunction, factor: float, a: float, b: float) -> ConvexFun
     return base if (factor, a, b) == (1, 1, 0) else Affine(base, factor, a, b)
 
 
-@sum_of.register(ConvexFunction)
 def add(f: ConvexFunction, g: ConvexFunction | float) -> ConvexFunction:
     """Return f + g, its piecewise quadratic summands gathered into one."""
     terms: list[ConvexFunction] = []
@@ -269,7 +252,6 @@ class Summed(Joined):
         return sum(expression for expression, _ in forms), [one for _, many in forms for one in many]
 
 
-@envelope_of.register(ConvexFunction)
 @dataclass(frozen=True)
 class Envelope(ConvexFunction):
     """Represent the Moreau envelope x ↦ min_v ρ(v) + (v − x)²/(2 step); it falls, rises and is least where ρ does."""
@@ -329,3 +311,7 @@ class Envelope(ConvexFunction):
         gap = cp.Variable(x.shape)
         expression, constraints = self.base.conic(cp, near)
         return expression + cp.square(gap) / (2 * self.step), [*constraints, gap == x - near]
+
+
+OPERATIONS.update(sum=add, multiple=scale, composition=precompose, constant=PLQ.constant, envelope=Envelope,
+                  conjugate=Conjugate)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import singledispatch
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -16,43 +16,8 @@ from margindsl.typing import ArrayLike, FloatArray
 LEVEL = 1e-9  # relative difference of two values far away of a function that has reached its limit
 FAR = 1e15  # slopes are read off at this distance; those that grow tenfold from a thousandth of it are infinite
 
-# What operations on functions make is registered, for all functions, where it is defined: there this class is derived.
-
-
-@singledispatch
-def envelope_of(function: ConvexFunction, step: float) -> ConvexFunction:
-    """Return the Moreau envelope of a function."""
-    raise NotImplementedError
-
-
-@singledispatch
-def conjugate_of(function: ConvexFunction) -> ConvexFunction:
-    """Return the conjugate of a function, by the points that attain it."""
-    raise NotImplementedError
-
-
-@singledispatch
-def constant_beside(function: ConvexFunction, value: float) -> ConvexFunction:
-    """Return the constant function of some value."""
-    raise NotImplementedError
-
-
-@singledispatch
-def sum_of(function: ConvexFunction, other: ConvexFunction | float) -> ConvexFunction:
-    """Return the sum of a function and another, or a constant."""
-    raise NotImplementedError
-
-
-@singledispatch
-def multiple_of(function: ConvexFunction, factor: float) -> ConvexFunction:
-    """Return a multiple of a function."""
-    raise NotImplementedError
-
-
-@singledispatch
-def composed_of(function: ConvexFunction, a: float, b: float) -> ConvexFunction:
-    """Return x ↦ ρ(a x + b)."""
-    raise NotImplementedError
+# What operations make derives the class below, and is entered here where it is defined.
+OPERATIONS: dict[str, Callable[..., ConvexFunction]] = {}
 
 
 class ConvexFunction(ABC):
@@ -114,7 +79,7 @@ class ConvexFunction(ABC):
 
     def conjugate(self) -> ConvexFunction:
         """Return the Fenchel conjugate ρ*(u) = sup_x u x − ρ(x), by its points where no closed form is given."""
-        return conjugate_of(self)
+        return OPERATIONS["conjugate"](self)
 
     @property
     def is_solved_apart(self) -> bool:
@@ -133,7 +98,7 @@ class ConvexFunction(ABC):
 
     def envelope(self, step: float) -> ConvexFunction:
         """Return the Moreau envelope x ↦ min_v ρ(v) + (v − x)²/(2 step), smooth with constant at most 1/step."""
-        return envelope_of(self, float(checked_step(step)))
+        return OPERATIONS["envelope"](self, float(checked_step(step)))
 
     # -- shape --------------------------------------------------------------------------------------
 
@@ -207,23 +172,23 @@ class ConvexFunction(ABC):
         A CalculusError if no such pair of known form exists.
         """
         if self.is_nonincreasing:
-            return self, constant_beside(self, 0.0)
+            return self, OPERATIONS["constant"](0.0)
         if self.is_nondecreasing:
-            return constant_beside(self, 0.0), self
+            return OPERATIONS["constant"](0.0), self
         raise CalculusError(f"{self!r} cannot be split into a nonincreasing and a nondecreasing part; "
                             "give its class a `split` method, or use a piecewise linear-quadratic loss")
 
     def __add__(self, other: ConvexFunction | float) -> ConvexFunction:
         if isinstance(other, ConvexFunction):
-            return sum_of(self, other)
-        return sum_of(self, number(other, "summand")) if isinstance(other, Real) else NotImplemented
+            return OPERATIONS["sum"](self, other)
+        return OPERATIONS["sum"](self, number(other, "summand")) if isinstance(other, Real) else NotImplemented
 
     def __radd__(self, other: float) -> ConvexFunction:
         return self + other
 
     def __mul__(self, factor: float) -> ConvexFunction:
         """Return factor·ρ for factor ≥ 0; zero keeps the domain: 0·ρ is the indicator of it."""
-        return multiple_of(self, self._factor(factor)) if isinstance(factor, Real) else NotImplemented
+        return OPERATIONS["multiple"](self, self._factor(factor)) if isinstance(factor, Real) else NotImplemented
 
     def __rmul__(self, factor: float) -> ConvexFunction:
         return self * factor
@@ -237,7 +202,7 @@ class ConvexFunction(ABC):
 
         A CalculusError if a = 0 and ρ(b) = ∞: the result would be +∞ everywhere.
         """
-        return composed_of(self, number(a, "slope"), number(b, "shift"))
+        return OPERATIONS["composition"](self, number(a, "slope"), number(b, "shift"))
 
     # -- what forms need ----------------------------------------------------------------------------
 
