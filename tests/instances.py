@@ -197,3 +197,11 @@ def _declare_constraints(y: Any, must: Any, cannot: Any, known: Any, bounds: Any
     return constraints
 
 
+def majorant(form: Any, w: FloatArray, bias: FloatArray | float = 0.0, scalars: FloatArray | None = None) -> float:
+    """Return the objective of a form of clusters with the rising part at the given runner-ups."""
+    outputs, parts = form.outputs(w, bias), form.parts
+    value = 0.5 * float(w @ w) + parts.falling.value(form.margins(outputs), scalars) + parts.constant
+    if parts.rising.rows:
+        everyone = np.arange(form.n)
+        value += parts.rising.value(outputs[everyone, form.labels] - outputs[everyone, form.runner], scalars)
+    return value

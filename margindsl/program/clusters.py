@@ -98,16 +98,6 @@ class ClusterForm(LabelledForm):
         everyone = np.arange(self.n)
         return np.asarray(decision[everyone, self.labels] - decision[everyone, runner_up(decision, self.labels)])
 
-    def majorant(self, w: FloatArray, bias: FloatArray | float = 0.0, scalars: FloatArray | None = None) -> float:
-        """Return the objective with the rising part at the given runner-ups."""
-        outputs = self.outputs(w, bias)
-        value = 0.5 * float(w @ w) + self.parts.falling.value(self.margins(outputs), scalars) + self.parts.constant
-        if self.parts.rising.rows:
-            assert self.runner is not None
-            everyone = np.arange(self.n)
-            value += self.parts.rising.value(outputs[everyone, self.labels] - outputs[everyone, self.runner], scalars)
-        return value
-
     def dual_table(self, u: FloatArray, t: FloatArray | None = None) -> FloatArray:
         """Return the (n, k) duals of the decision values; rows sum to zero."""
         table = -self.parts.falling.scatter(u)
@@ -134,12 +124,9 @@ class ClusterForm(LabelledForm):
     def dual_error(self, u: FloatArray, tau: FloatArray, t: FloatArray | None = None) -> float:
         """Return the largest violation of the dual's equalities (shared scalars, free bias), relative to its terms."""
         terms, size = self.bias_terms(u, tau, t), np.abs(self.dual_table(u, t)).sum(axis=0) @ np.abs(self.codes)
-        held = self.parts.joined.scalar_residual(self.row_duals(u, t))
+        rows = np.append(u.sum(axis=1), np.zeros(self.parts.rising.rows) if t is None else -t)
+        held = self.parts.joined.scalar_residual(rows)
         return max(held, greatest_ratio(terms.sum(axis=0), np.maximum(np.abs(terms).sum(axis=0), size)))
-
-    def row_duals(self, u: FloatArray, t: FloatArray | None = None) -> FloatArray:
-        """Return the duals −cρ' of the rows of both parts: Σ_q u_q of the falling, −t of the rising parts."""
-        return np.append(u.sum(axis=1), np.zeros(self.parts.rising.rows) if t is None else -t)
 
     def balanced(self, u: FloatArray) -> FloatArray:
         """Return u (m↓, k) whose sums over clusters are in the domain of the conjugates and pay for the scalars."""

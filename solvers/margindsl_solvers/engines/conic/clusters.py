@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from margindsl.calculus.accuracy import greatest_ratio, relative_gap
 from margindsl.program.clusters import ClusterForm
 from margindsl.program.losses import Losses
 from margindsl.typing import FloatArray
@@ -87,18 +86,11 @@ class ClusterLowering(Lowering[ClusterForm]):
         tau = [np.ravel(up.dual_value) - np.ravel(down.dual_value)
                for up, down in zip(self.balance[::2], self.balance[1::2])]
         multipliers = np.concatenate([*parts, *tau, np.zeros(len(model.signed))])
-        return model.variables(model.judge(x, model.normalised(multipliers)))
+        self.pair = model.judge(x, model.normalised(multipliers))
+        return model.variables(self.pair)
 
     def error(self, form: ClusterForm, variables: dict[str, FloatArray]) -> float:
-        w, bias, scalars = (variables[name] for name in ("w", "bias", "scalars"))
-        u, tau, t = (variables[name] for name in ("u", "tau", "t"))
-        primal, dual = form.majorant(w, bias, scalars), form.dual_objective(u, tau, t)
-        shortfall = np.append(
-            np.abs(form.bias_terms(u, tau, t).sum(axis=0)) * np.maximum(np.abs(bias), form.units[1]),
-            np.abs(form.parts.joined.scalar_slack(form.row_duals(u, t))) * np.maximum(np.abs(scalars), form.units[1]))
-        noise = form.losses.noise(form.margins(form.outputs(w, bias)), scalars)
-        return max(relative_gap(primal, dual, noise, form.units[0]), form.primal_residual(w, bias, scalars),
-                   greatest_ratio(shortfall, max(abs(primal), form.units[0])))
+        return self.pair.error
 
 
 def _weighted(losses: Losses, argument: Any) -> tuple[Any, list[Any]]:
