@@ -22,7 +22,8 @@ from sklearn.datasets import load_digits
 from margindsl.calculus import PLQ, pos
 from margindsl.contract import Budget
 from margindsl.features import RBF, FeatureOperator, build
-from margindsl.program import Losses, LossTerm, SaddleForm
+from margindsl.program.forms import SaddleForm
+from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.mirror import MirrorProx
 

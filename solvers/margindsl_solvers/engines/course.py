@@ -28,15 +28,7 @@ WORDS = {
 }
 
 
-class Limited(Protocol):
-    """Describe a solver with a tolerance, or None, and perhaps a cap `max_iter` on iterations."""
-
-    @property
-    def tol(self) -> float | None:
-        """Return the relative gap to reach; None takes the budget's."""
-
-
-def limited(solver: Limited, budget: Budget | None) -> Budget:
+def limited(solver: EngineSolver, budget: Budget | None) -> Budget:
     """Return the budget with the tolerance of a solver that has one, and its cap where the budget has none."""
     budget = budget or Budget()
     cap = budget.max_iter if budget.max_iter is not None else getattr(solver, "max_iter", None)

@@ -16,10 +16,10 @@ from margindsl.drivers import branching
 from margindsl.errors import CalculusError, DeclarationError, UnknownNameError
 from margindsl.features import build
 from margindsl.labelset import presolve
-from margindsl.program import Losses, LossTerm
 from margindsl.program.branching import BranchNodeForm, PointLosses, node_dual
 from margindsl.program.forms import FixedLabelForm
 from margindsl.program.lift import LiftForm
+from margindsl.program.losses import Losses, LossTerm
 from margindsl.program.nodes import PartialNodes
 from margindsl.relaxations import exact
 from margindsl.runtime.registry import make_solver

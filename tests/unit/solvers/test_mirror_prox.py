@@ -9,7 +9,8 @@ import pytest
 from margindsl.calculus import PLQ, ConvexFunction, Logistic, absolute, huber, pos, square
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.features import build
-from margindsl.program import FixedLabelForm, Losses, LossTerm, SaddleForm
+from margindsl.program.forms import FixedLabelForm, SaddleForm
+from margindsl.program.losses import Losses, LossTerm
 from margindsl_solvers.engines.saddle.newton import simplex_quadratic
 from margindsl_solvers.mirror import MirrorProx
 from margindsl_solvers.newton import Newton

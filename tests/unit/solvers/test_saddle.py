@@ -15,7 +15,8 @@ from margindsl.calculus import PLQ, ConvexFunction, Logistic, pos
 from margindsl.contract import Budget, RawSolution, Solver, Status
 from margindsl.errors import DeclarationError
 from margindsl.features import build
-from margindsl.program import FixedLabelForm, Losses, LossTerm, SaddleForm, SharedScalars
+from margindsl.program.forms import FixedLabelForm, SaddleForm
+from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl.typing import FloatArray
 from margindsl_solvers.alternating_mu import AlternatingMu
 from margindsl_solvers.conic import Clarabel

@@ -9,7 +9,8 @@ import pytest
 from margindsl.calculus import PLQ, pos, square
 from margindsl.contract import Budget, Solver
 from margindsl.features import build
-from margindsl.program import Losses, LossTerm, SaddleForm, SharedScalars
+from margindsl.program.forms import SaddleForm
+from margindsl.program.losses import Losses, LossTerm, SharedScalars
 from margindsl_solvers.alternating_mu import AlternatingMu
 from margindsl_solvers.conic import Clarabel
 from margindsl_solvers.mirror import MirrorDescent, MirrorProx

@@ -12,7 +12,8 @@ from margindsl.calculus import PLQ, ConvexFunction, Logistic, absolute, pos
 from margindsl.contract import Budget, RawSolution, Status
 from margindsl.features import build
 from margindsl.labelset.codes import simplex_codes
-from margindsl.program import Losses, LossTerm, SaddleForm
+from margindsl.program.forms import SaddleForm
+from margindsl.program.losses import Losses, LossTerm
 from margindsl.typing import FloatArray, IntArray
 from margindsl_solvers.engines.saddle.model import SaddleModel
 from margindsl_solvers.engines.saddle.smoothed import SmoothedRun, segment, shrink, softened_slopes
