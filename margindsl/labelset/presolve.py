@@ -11,7 +11,7 @@ import numpy as np
 from margindsl.errors import InfeasibleError
 from margindsl.host.clock import check
 from margindsl.labelset.bound import LinearBound, binds, intersect, refuse_unattained, renamed, tighten
-from margindsl.labelset.declaration import read_bounds, read_known, read_pairs, read_sizes
+from margindsl.labelset.declaration import read_known, read_sizes
 from margindsl.labelset.existence import refuse_empty
 from margindsl.labelset.forcing import force_clusters, forced, tighten_sizes
 from margindsl.labelset.labelset import LabelSet
@@ -19,8 +19,8 @@ from margindsl.labelset.names import Names, read_count
 from margindsl.typing import IntArray
 
 
-def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None, known: Any = None,
-             bounds: Iterable[Any] = (), sizes: Iterable[Any] | None = None, barred: Any = None,
+def presolve(n: int, clusters: int = 2, *, must: Any = (), cannot: Any = (), known: Any = ((), ()),
+             bounds: Iterable[Any] = (), sizes: Iterable[Any] = (), barred: Any = None,
              groups: Iterable[Any] = ()) -> LabelSet:
     """Reduce declared label constraints to free values of components.
 
@@ -35,13 +35,13 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
         Number of points, at least 2.
     clusters : int
         Number k of clusters.
-    must, cannot : array_like of int, shape (m, 2), optional
+    must, cannot : array_like of int, shape (m, 2)
         Pairs of points with equal, and with different, labels.
-    known : (array_like of int, array_like), optional
+    known : (array_like of int, array_like)
         Indices and values of known labels as users write them: -1 and +1 of two clusters, numbers of more.
-    bounds : sequence of (weights, lower, upper), optional
+    bounds : sequence of (weights, lower, upper)
         Of two clusters, whose labels count -1 and +1. Weights of shape (n,), None for all ones; limits may be infinite.
-    sizes : sequence of (at_least, at_most), optional
+    sizes : sequence of (at_least, at_most)
         Of several clusters, whose labels are numbers: pairs of array_like, shape (k,), limits on how many points they
         hold; all of them hold.
     barred : (ndarray of int, ndarray of int), optional
@@ -64,9 +64,10 @@ def presolve(n: int, clusters: int = 2, *, must: Any = None, cannot: Any = None,
     (array([0, 1, 2, 0, 3]), array([-1, -1, -1,  2]), array([[0, 1]]))
     """
     names, n = Names(clusters), read_count(n)
-    must, cannot = read_pairs(must, n, "must-link"), read_pairs(cannot, n, "cannot-link")
-    (points, given), limits = read_known(known, n, names), read_sizes(sizes, n, clusters)
-    sums = read_bounds(list(bounds or ()), n)
+    must, cannot = (np.asarray(pairs, dtype=np.intp).reshape(-1, 2) for pairs in (must, cannot))
+    (points, given), limits = read_known(known, names), read_sizes(sizes, n, clusters)
+    sums = [(np.ones(n) if weights is None else np.asarray(weights, dtype=float), lower, upper)
+            for weights, lower, upper in bounds]
     component, sign, apart = np.arange(n), np.broadcast_to(np.intp(1), n), cannot
     if len(must) or len(cannot):  # networkx is loaded where there are links
         from margindsl.labelset.links import link_components

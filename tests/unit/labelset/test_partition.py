@@ -148,7 +148,7 @@ def test_planted_labelling_of_a_dense_graph_is_found_and_drawn():
 
 def test_every_member_can_be_drawn():
     rng = np.random.default_rng(0)
-    for sizes in (None, [([1, 1, 1], [2, 2, 2])]):
+    for sizes in ((), [([1, 1, 1], [2, 2, 2])]):
         labels = presolve(5, 3, must=[(0, 1)], cannot=[(1, 2), (2, 3)], sizes=sizes)
         drawn = labels.sample(rng, 1500)
         members = {tuple(y) for y in labels.enumerate()}

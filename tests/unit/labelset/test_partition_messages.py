@@ -13,28 +13,6 @@ from margindsl.labelset.programme import relax_assignment, solve_assignment
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"n": 1}, "n = 1 was given"),
-        ({"must": [(0, 9)]}, r"must-link pair \(0, 9\) at position 0 is out of range"),
-        ({"cannot": [(2, 2)]}, r"cannot-link pair \(2, 2\) at position 0 links a point with itself"),
-        ({"known": 4}, "not given as a pair"),
-        ({"known": ([0], ["a"])}, "known-label values have type"),
-        ({"known": ([0, 1], [1])}, "expected two arrays of one length"),
-        ({"known": ([0], [3])}, "known label of point 0 at position 0 is 3; expected a whole number from 0 to 2"),
-        ({"known": ([0], [0.5])}, "known label of point 0 at position 0 is 0.5"),
-        ({"known": ([9], [1])}, "known-label index 9 at position 0 is out of range"),
-        ({"sizes": [3]}, r"sizes 0 were not given as \(at_least, at_most\)"),
-        ({"sizes": [([1, 1], [2, 2])]}, r"at_least of sizes 0 has shape \(2,\); expected \(3,\)"),
-        ({"sizes": [([1, 1, 1], [2, np.nan, 2])]}, "at_most of sizes 0 is nan for cluster 1"),
-    ],
-)
-def test_malformed_declarations_are_named(arguments, words):
-    with pytest.raises(DeclarationError, match=words):
-        presolve(**{"n": 5, "clusters": 3, **arguments})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
         ({"sizes": [([2, 0, 0], [1, 5, 5])]}, "at least 2 and at most 1 points in cluster 0"),
         ({"sizes": [([2, 2, 2], [9, 9, 9])]}, "ask at least 6 points in all 3 clusters together, but there are 5"),
         ({"sizes": [([0, 0, 0], [1, 1, 1])]}, "ask at most 3 points"),
