@@ -10,13 +10,13 @@ every set with 10, 20 and 30 % of its labels, linear and RBF, C = .02, .1, 1.
 from __future__ import annotations
 
 import argparse
-import gzip
 import time
 import warnings
 from itertools import product
 from pathlib import Path
 
 import numpy as np
+from sklearn.preprocessing import scale
 
 import margindsl as md
 
@@ -43,6 +43,7 @@ ROWS = {  # name, n, loss, C, kernel, known labels: gap of the prototype's root 
     ("wdbc", 100, "odm", 0.1, "linear", 0.0): (25.4, 65, np.nan),
     ("wdbc", 100, "odm", 1, "linear", 0.0): (50.2, 35, np.nan),
     ("heart", 270, "odm", 0.1, "linear", 0.0): (22.1, 25, 211),
+    ("clean1", 100, "odm", 0.1, "linear", 0.0): (37.6, 12, 103),
     ("wdbc", 400, "odm", 0.02, "linear", 0.0): (34.0, 54, np.nan),
     ("heart", 270, "sh", 1, "rbf", 0.3): (27.8, 64, np.nan),
     ("heart", 270, "sh", 0.1, "linear", 0.1): (44.0, 51, np.nan),
@@ -53,8 +54,11 @@ ROWS = {  # name, n, loss, C, kernel, known labels: gap of the prototype's root 
 
 def problem(directory: Path, name: str, n: int | None, loss: str, C: float, kernel: str, share: float) -> md.Problem:
     """Return the problem of a row."""
-    with gzip.open(directory / f"{name}.txt.gz", "rt") as file:
-        table = np.loadtxt(file)
+    if (path := directory / f"{name}.txt.gz").exists():
+        table = np.loadtxt(path)
+    else:  # one of the sets beside, not standardised
+        table = np.loadtxt(directory.parent / f"{name}.csv.gz", delimiter=",", skiprows=1)
+        table[:, :-1] = scale(table[:, :-1])
     table = table[np.random.default_rng(0).permutation(len(table))][:n]
     X, classes = table[:, :-1], table[:, -1]
     n = len(X)

@@ -15,7 +15,7 @@ from margindsl.drivers.moves import (
     regroupings,
 )
 from margindsl.drivers.run import Run
-from margindsl.drivers.search import escape, hop, lowest_ends, repeated, search
+from margindsl.drivers.search import escape, flip, hop, lowest_ends, repeated, search
 from margindsl.metrics import clustering_accuracy
 from margindsl.runtime.registry import make_solver
 
@@ -150,6 +150,34 @@ def test_ends_of_hops_are_other_members_of_b_the_lowest_first(problem):
     assert all(run.program.labels.contains(labels) for labels in found)
     assert values == pytest.approx(sorted(values), rel=1e-6)
     assert max(values) < min(run.fit(labels).value for labels in sampled)
+
+
+RULES = {
+    "two": (2, lambda y: [abs(md.sum(y)) <= 2]), "exact balance": (2, lambda y: [md.sum(y) == 0]),
+    "links": (2, lambda y: [md.must_link(y, [(0, 1), (1, 2)]), md.cannot_link(y, [(3, 4)]), y[5] == 1, y[6] == -1]),
+    "three": (3, lambda y: [md.sizes(y, at_least=2)]),
+    "three linked": (3, lambda y: [md.must_link(y, [(0, 1)]), md.cannot_link(y, [(2, 3), (3, 4), (2, 4)]), y[8] == 1])}
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+def test_flips_find_the_optimum_of_least_squares_among_members_of_b(rule, bias):
+    clusters, rules = RULES[rule]
+    for seed in range(3):
+        X = np.random.default_rng(seed).normal(size=(9 + (clusters == 2), 4))
+        y, f = md.Labels(len(X), clusters=clusters), md.Hyperplane(X, bias=bias)
+        margin = y * f if clusters == 2 else md.margin(y, f, coding="simplex")
+        run = start(md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.square(1 - margin))), rules(y)))
+        found = flip(run)
+        assert all(run.program.labels.contains(labels) for labels in found)
+        assert len({labels.tobytes() for labels in found}) == len(found)
+        if clusters == 2:  # where the squares are those of the losses
+            values = [run.fit(labels).value for labels in run.program.labels.enumerate()]
+            assert min(run.fit(labels).value for labels in found) == pytest.approx(min(values), rel=1e-6)
+
+
+def test_flips_are_of_losses_that_rise_on_both_sides():
+    assert flip(start(declare(blobs(1), 30.0))) and not flip(start(declare(blobs(1), 30.0, loss=md.hinge)))
 
 
 def test_hops_take_the_losses_of_as_many_copies():
