@@ -83,7 +83,7 @@ class Branching:
         self.closed: list[Node] = []
         self.open: list[Node] = []
         self.seen: set[bytes] = set()
-        self.solved = 0
+        self.solved, self.due = 0, SEARCHED[type(bounds)]  # nodes, and those after which labels are searched for
         self.age = 0
         self.lowest = np.inf  # smallest bound of closed nodes
         self.beside = 0  # open nodes of other parts of the tree
@@ -93,16 +93,17 @@ class Branching:
     def go(self, candidates: Sequence[IntArray] | None = None) -> tuple[Certificate, Status, str]:
         """Branch until the gap is certified, the time is up or the callback stops it; return the tree as a proof.
 
-        Better labels are searched for after `SEARCHED` nodes, from `candidates` too; never where these are None.
+        Better labels are searched for after `SEARCHED` nodes, from `candidates` too; never where these are None. Called
+        again it goes on.
         """
-        state = self.run.resume(STAGE)
         if self.run.best is None:
             self.run.fit(self.labels.any_member())
-        if state is None:
-            u, rest = self.bounds.zero
-            self._push(self._value_of((), u, rest), (), u, rest, self.root)
-        else:
-            self.restore(state)
+        if not (self.closed or self.open):
+            if (state := self.run.resume(STAGE)) is not None:
+                self.restore(state)
+            else:
+                u, rest = self.bounds.zero
+                self._push(self._value_of((), u, rest), (), u, rest, self.root)
         status, message = self.grow(candidates)
         assert self.run.best is not None
         leaves, bound = [*self.closed, *self.open], min(self.bound, self.run.best.value)
@@ -126,7 +127,7 @@ class Branching:
         far: what is left to do is the same in whatever order, so that all but the last round is well spent.
         """
         assert self.run.best is not None
-        budget, jobs, due = self.run.budget, count_jobs(self.n_jobs), SEARCHED[type(self.bounds)]
+        budget, jobs = self.run.budget, count_jobs(self.n_jobs)
         incumbent, most = budget.incumbent, np.inf if budget.max_iter is None else self.solved + budget.max_iter
         enough = np.inf if self.most is None else self.most
         try:
@@ -142,8 +143,8 @@ class Branching:
                     self._share_out(parts)
                 else:
                     self._expand(self.open[0])
-                if candidates is not None and self.open and self.solved >= due:
-                    due *= 4
+                if candidates is not None and self.open and self.solved >= self.due:
+                    self.due *= 4
                     with self.run.stage("incumbent"), self.run.share(0.3):
                         polish(self.run, [self.run.best.labels, *candidates], "auto", bound=self.bound)
                 incumbent.bound = max(incumbent.bound, self.run.program.to_user(min(self.bound, self.run.best.value)))

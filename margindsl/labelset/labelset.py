@@ -10,7 +10,6 @@ from itertools import chain
 
 import numpy as np
 import scipy
-from scipy.sparse import csr_array
 
 from margindsl.errors import DeclarationError, SizeError, SolverError
 from margindsl.host.clock import check
@@ -206,7 +205,8 @@ class LabelSet(Constraints):
     def feasible_moves(self, y: ArrayLike) -> BoolArray:
         """Return which components can move alone to which other cluster and leave y (..., n) in B: (..., N, k)."""
         rows, z = np.arange(self.count), self.contract(y)
-        feasible = (z[..., None] != np.arange(self.clusters)) & self.free[:, None] & (self.free | (self.pinned == z)).all(axis=-1)[..., None, None]
+        feasible = (z[..., None] != np.arange(self.clusters)) & self.free[:, None]
+        feasible &= (self.free | (self.pinned == z)).all(axis=-1)[..., None, None]
         if len(self.cannot):
             conflicts, broken = self._conflicts(z)
             mine = np.take_along_axis(conflicts, z[..., None], axis=-1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar
 
@@ -39,6 +38,7 @@ FEW = 20  # columns up to which nodes of weights alone are the faster way
 CUTS = 3  # a component that nodes keep
 MULTIPLIERS = 2000  # of a lift that nodes are bounded by
 ROOT_SHARE, LIFT_SHARE = 0.3, 0.2  # of the time: for its cuts; for the lift where a tree of weights stays open
+EARLY, FAR = 0.2, 0.1  # of the time, where such a tree that has a greater gap waits for the lift
 UNSQUARED = "lifts of nodes have a squared norm"
 EXACT_COMPONENTS = 12  # free components of two clusters up to which "auto" enumerates
 # Of what "auto" grows: components up to which, and nodes times points; .4 to 23 s on thirty problems of 50 to 200
@@ -200,16 +200,25 @@ class Exact(Relaxation):
             if (nodes == "joint" and state is not None) or (nodes != "joint" and not soon):  # no root proved this here
                 run.best = apart.best
                 whole = SDP().beside(run, better=True)
-            with apart.share(1.0 - LIFT_SHARE) if late else nullcontext():
-                proof, status, words = Branching(
-                    apart, max(run.budget.tol, FINEST) if self.tol is None else self.tol, tree, start, self.n_jobs,
-                    self.max_nodes).go(rounded if self.starts else None)
+            tol = max(run.budget.tol, FINEST) if self.tol is None else self.tol
+            branching = Branching(apart, tol, tree, start, self.n_jobs, self.max_nodes)
+
+            def go(share: float) -> tuple[Certificate, Status, str]:
+                with apart.share(share):
+                    return branching.go(rounded if self.starts else None)
+
+            proof, status, words = go(EARLY if late else 1.0)
+            assert apart.best is not None
+            if late and status is Status.TIME_LIMIT and apart.best.value - proof.bound < FAR * abs(apart.best.value):
+                proof, status, words = go(1.0 - LIFT_SHARE)
             if (late or status is Status.CONVERGED) and status is not Status.OPTIMAL and not early:
-                improve([apart.best.labels, *rounded] if apart.best is not None else rounded, proof.bound)
+                improve([apart.best.labels, *rounded], proof.bound)
             if late and status is not Status.OPTIMAL:
                 run.best = apart.best
                 spared = proof.work(program.n, program.features.rank) / speed() / run.budget.remaining
                 whole = SDP().beside(run, max(0.5, 1.0 - spared), better=True)
+                if status is Status.TIME_LIMIT:  # what the lift leaves
+                    proof, status, words = go(1.0)
         finally:  # also where the solver fails on the way
             run.best, run.fits = apart.best, apart.fits
         proof = whole if whole is not None and whole.bound > proof.bound else proof
