@@ -204,7 +204,7 @@ def flip(run: Run) -> list[IntArray]:
     """
     program, labels, codes, rng = run.program, run.program.labels, run.program.codes, run.rng
     features, losses, count = program.features, program.losses, labels.count
-    if features.rank * float(count) ** 2 > LARGEST_FLIPS or not all(
+    if labels.is_single or features.rank * float(count) ** 2 > LARGEST_FLIPS or not all(
             np.isfinite(term.loss.argmin()).all() for term in losses.terms):
         return []
     # 1. Rows of L of every component, for each curvature.
@@ -241,7 +241,8 @@ def flip(run: Run) -> list[IntArray]:
         value = value + change[s, e, c, p]
         state += (codes[p] - codes[z[s, e, c]])[..., None] * rows[s, c][:, :, None]
         z[s, e, c], number = p, number + 1
-        until[s, e, c] = number + count // TENURE + rng.integers(TENURE, size=value.shape)
+        tenure = count // TENURE + rng.integers(TENURE, size=value.shape)
+        until[s, e, c] = number + np.minimum(tenure, np.count_nonzero(labels.free) - 1)  # so that one has rested
         run.budget.incumbent.work += A_FLIP + 2.0 * value.size * rows[0].size
     return distinct([labels.at_points(found[i, j]) for i, j in enumerate(best.argmin(axis=1)) if best[i, j] < np.inf])
 

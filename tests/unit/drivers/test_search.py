@@ -154,6 +154,7 @@ def test_ends_of_hops_are_other_members_of_b_the_lowest_first(problem):
 
 RULES = {
     "two": (2, lambda y: [abs(md.sum(y)) <= 2]), "exact balance": (2, lambda y: [md.sum(y) == 0]),
+    "few free": (2, lambda y: [y[: y.n - 2] == np.where(np.arange(y.n - 2) % 2, 1, -1)]),
     "links": (2, lambda y: [md.must_link(y, [(0, 1), (1, 2)]), md.cannot_link(y, [(3, 4)]), y[5] == 1, y[6] == -1]),
     "three": (3, lambda y: [md.sizes(y, at_least=2)]),
     "three linked": (3, lambda y: [md.must_link(y, [(0, 1)]), md.cannot_link(y, [(2, 3), (3, 4), (2, 4)]), y[8] == 1])}
@@ -163,8 +164,8 @@ RULES = {
 @pytest.mark.parametrize("rule", RULES)
 def test_flips_find_the_optimum_of_least_squares_among_members_of_b(rule, bias):
     clusters, rules = RULES[rule]
-    for seed in range(3):
-        X = np.random.default_rng(seed).normal(size=(9 + (clusters == 2), 4))
+    for seed, n in enumerate((10, 9, 12) if clusters == 3 else (10, 8, 12)):
+        X = np.random.default_rng(seed).normal(size=(n, 4))
         y, f = md.Labels(len(X), clusters=clusters), md.Hyperplane(X, bias=bias)
         margin = y * f if clusters == 2 else md.margin(y, f, coding="simplex")
         run = start(md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.square(1 - margin))), rules(y)))
