@@ -37,6 +37,7 @@ A_POINT, A_PRODUCT, A_STEP = 100.0, 0.2, 3e6  # work of losses and labels of a p
 CURVATURES = 2.0 ** -np.arange(8)  # of those at zero: 12 rows of public instances were lowest at a half to a sixteenth
 SEARCHES, TENURE, STEADY = 4, 10, 5  # searches a curvature; a tabu of a tenth of N steps and up to ten more; N steps
 LARGEST_FLIPS, A_FLIP = 6e7, 1e6  # components squared times features: some seconds; work of a step
+MANY = 10  # components a feature, above which hops found what flips did on all sets and in less time
 
 
 def search(run: Run, fit: Answer) -> Answer:
@@ -192,6 +193,7 @@ def hop(run: Run, fit: Answer, keep: int) -> list[IntArray]:
 def flip(run: Run) -> list[IntArray]:
     """Return labellings in B that are lowest for squares in place of losses that rise on both sides, by tabu search.
 
+    Hyperplanes of many features reach nearly all margins, whose losses then say little of where to go: there hops fail.
     With ½h_i‖f_i − v_i‖² towards the codes v of labels the best hyperplane leaves const − ½‖LᵀV‖² with
     L = HΦ(N + ΦᵀHΦ)^(−1/2), a max-cut problem: moves change it exactly, at the cost of a row of L. A search moves the
     component that is lowest among those that have not moved for long; where none stays in B it leaves B by one step and
@@ -204,8 +206,8 @@ def flip(run: Run) -> list[IntArray]:
     """
     program, labels, codes, rng = run.program, run.program.labels, run.program.codes, run.rng
     features, losses, count = program.features, program.losses, labels.count
-    if labels.is_single or features.rank * float(count) ** 2 > LARGEST_FLIPS or not all(
-            np.isfinite(term.loss.argmin()).all() for term in losses.terms):
+    two_sided = all(np.isfinite(term.loss.argmin()).all() for term in losses.terms)
+    if labels.is_single or not (two_sided and count <= MANY * features.rank <= MANY * LARGEST_FLIPS / count**2):
         return []
     # 1. Rows of L of every component, for each curvature.
     phi = np.hstack([np.asarray(features.toarray()), np.ones((program.n, int(program.free_bias)))])

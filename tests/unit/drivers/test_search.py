@@ -178,7 +178,8 @@ def test_flips_find_the_optimum_of_least_squares_among_members_of_b(rule, bias):
 
 
 def test_flips_are_of_losses_that_rise_on_both_sides():
-    assert flip(start(declare(blobs(1), 30.0))) and not flip(start(declare(blobs(1), 30.0, loss=md.hinge)))
+    points = blobs(1, d=9)
+    assert flip(start(declare(points, 30.0))) and not flip(start(declare(points, 30.0, loss=md.hinge)))
 
 
 def test_hops_take_the_losses_of_as_many_copies():
