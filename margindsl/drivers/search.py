@@ -56,7 +56,7 @@ def escape(run: Run, fits: list[Answer], keep: int) -> Answer:
     fit, seen = fits[0], set[bytes]()
     for number in range(LARGEST_ESCAPES if _is_affordable(run) and not run.done else 0):
         before = fit.value
-        for labels in run.improving(_escapes(run, [fit, *fits], keep)):
+        for labels in run.improving(_escapes(run, [fit, *fits], keep, number == 0)):
             trial = alternate(run, labels, fit=run.fit(labels, fit, ROUGH))
             if labelling_key(run, trial.labels) not in seen and trial.value < ESCAPE_CEILING * abs(before):
                 seen.add(labelling_key(run, trial.labels))
@@ -77,13 +77,13 @@ def _is_affordable(run: Run) -> bool:
     return program.size_of_w <= LARGEST_RANK and program.n * features.rank <= largest
 
 
-def _escapes(run: Run, fits: list[Answer], keep: int) -> Iterator[IntArray]:
-    """Yield labellings of B to go on from: the best fits, regroupings of several clusters, where hops end."""
+def _escapes(run: Run, fits: list[Answer], keep: int, is_first: bool) -> Iterator[IntArray]:
+    """Yield labellings of B to go on from: the best fits, regroupings of several clusters, where flips and hops end."""
     yield from distinct([fit.labels for fit in fits])[:SEARCHED]
     if run.program.clusters > 2:
         yield from regroupings(run, fits[0], keep)
     if run.program.kind.is_linear:
-        yield from flip(run)
+        yield from flip(run) if is_first else ()  # which do not depend on fits
         yield from hop(run, fits[0], keep)
 
 
