@@ -84,6 +84,7 @@ class Branching:
         self.open: list[Node] = []
         self.seen: set[bytes] = set()
         self.solved, self.due = 0, SEARCHED[type(bounds)]  # nodes, and those after which labels are searched for
+        self.begun = 0  # nodes of an earlier solve
         self.age = 0
         self.lowest = np.inf  # smallest bound of closed nodes
         self.beside = 0  # open nodes of other parts of the tree
@@ -104,6 +105,7 @@ class Branching:
             else:
                 u, rest = self.bounds.zero
                 self._push(self._value_of((), u, rest), (), u, rest, self.root)
+            self.begun = self.solved
         status, message = self.grow(candidates)
         assert self.run.best is not None
         leaves, bound = [*self.closed, *self.open], min(self.bound, self.run.best.value)
@@ -128,7 +130,7 @@ class Branching:
         """
         assert self.run.best is not None
         budget, jobs = self.run.budget, count_jobs(self.n_jobs)
-        incumbent, most = budget.incumbent, np.inf if budget.max_iter is None else self.solved + budget.max_iter
+        incumbent, most = budget.incumbent, np.inf if budget.max_iter is None else self.begun + budget.max_iter
         enough = np.inf if self.most is None else self.most
         try:
             while self.open and self.open[0].bound < self.target:

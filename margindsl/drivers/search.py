@@ -36,7 +36,7 @@ LARGEST_ENDS, FREE = 1000, 1e-5  # that are held; weight of the square of a bias
 A_POINT, A_PRODUCT, A_STEP = 100.0, 0.2, 3e6  # work of losses and labels of a point, of a product, of a step
 CURVATURES = 2.0 ** -np.arange(8)  # of those at zero: 12 rows of public instances were lowest at a half to a sixteenth
 SEARCHES, TENURE, STEADY = 4, 10, 5  # searches a curvature; a tabu of a tenth of N steps and up to ten more; N steps
-LARGEST_FLIPS, A_FLIP = 6e7, 1e6  # components squared times features: some seconds; work of a step
+LARGEST_FLIPS, A_FLIP = 1e7, 1e6  # components squared times features: some seconds; work of a step
 MANY = 10  # components a feature, above which hops found what flips did on all sets and in less time
 
 

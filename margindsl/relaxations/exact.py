@@ -38,7 +38,7 @@ FEW = 20  # columns up to which nodes of weights alone are the faster way
 CUTS = 3  # a component that nodes keep
 MULTIPLIERS = 2000  # of a lift that nodes are bounded by
 ROOT_SHARE, LIFT_SHARE = 0.3, 0.2  # of the time: for its cuts; for the lift where a tree of weights stays open
-EARLY, FAR = 0.2, 0.1  # of the time, where such a tree that has a greater gap waits for the lift
+EARLY, FAR = 0.2, 0.4  # of the time, where such a tree that has a greater gap waits for the lift
 UNSQUARED = "lifts of nodes have a squared norm"
 EXACT_COMPONENTS = 12  # free components of two clusters up to which "auto" enumerates
 # Of what "auto" grows: components up to which, and nodes times points; .4 to 23 s on thirty problems of 50 to 200
@@ -50,8 +50,8 @@ class Exact(Relaxation):
     """Find the optimum over B with a proof: enumeration, or branch and bound, pruned by certified bounds.
 
     Enumeration visits k^N labellings of N free components, of exchangeable clusters one of all names. Branch and bound
-    decides one component after the other. Stopped early, both return a valid bound; beside a tree of two clusters that
-    stays open a time limit leaves a fifth to the lift of 'sdp', in whose whole time that may prove more.
+    decides one component after the other. Stopped early, both return a valid bound. Of two clusters a tree of weights
+    that is far from closed after a fifth of a time limit waits for the lift of 'sdp', others leave that the last fifth.
 
     Parameters
     ----------
@@ -209,15 +209,21 @@ class Exact(Relaxation):
 
             proof, status, words = go(EARLY if late else 1.0)
             assert apart.best is not None
-            if late and status is Status.TIME_LIMIT and apart.best.value - proof.bound < FAR * abs(apart.best.value):
+            if late and status is Status.TIME_LIMIT and (
+                    state is not None or apart.best.value - proof.bound < FAR * abs(apart.best.value)):
                 proof, status, words = go(1.0 - LIFT_SHARE)
             if (late or status is Status.CONVERGED) and status is not Status.OPTIMAL and not early:
                 improve([apart.best.labels, *rounded], proof.bound)
             if late and status is not Status.OPTIMAL:
                 run.best = apart.best
                 spared = proof.work(program.n, program.features.rank) / speed() / run.budget.remaining
-                whole = SDP().beside(run, max(0.5, 1.0 - spared), better=True)
-                if status is Status.TIME_LIMIT:  # what the lift leaves
+                try:
+                    whole = SDP().beside(run, max(0.5, 1.0 - spared), better=True)
+                except KeyboardInterrupt as end:  # what the tree has proved is kept
+                    status, words = run.ended_by(end), ""
+                if whole is not None and whole.bound >= branching.target:
+                    status, words = Status.OPTIMAL, ""
+                elif status is Status.TIME_LIMIT:  # what the lift leaves
                     proof, status, words = go(1.0)
         finally:  # also where the solver fails on the way
             run.best, run.fits = apart.best, apart.fits

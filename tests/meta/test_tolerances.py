@@ -41,7 +41,7 @@ ALLOWED = {
         ("solvers/margindsl_solvers/engines/saddle/smoothed.py", "max(len(points) / ROWS, 1.0)"),
         ("margindsl/drivers/means.py", "np.maximum(sizes, 1.0)")],
     "arguments of losses in the units of the solve; candidates of rounding alone": [
-        ("margindsl/drivers/rounding.py", "distance > 1e-06")],
+        ("margindsl/drivers/moves.py", "distance > 1e-06")],
     "declarations of usual size that the library makes itself": [
         ("margindsl/testing/zoo.py", "values > 1e-12")],
 }

@@ -293,6 +293,17 @@ def test_a_keyboard_interrupt_keeps_the_bound():
     assert np.isfinite(solution.bound) and solution.verify()
 
 
+def test_a_keyboard_interrupt_in_the_lift_keeps_what_the_tree_has_proved(monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    problem = problem_of(30, C=30.0, kind="hinge")
+    grown = problem.solve(md.Exact(max_nodes=20), random_state=0)
+    monkeypatch.setattr(md.SDP, "beside", interrupt)
+    solution = problem.solve(md.Exact(max_nodes=20), random_state=0)
+    assert solution.status == "interrupted" and solution.verify() and 0 < solution.bound <= grown.bound
+
+
 # -- options and refusals ----------------------------------------------------------------------------
 
 

@@ -155,6 +155,7 @@ def test_ends_of_hops_are_other_members_of_b_the_lowest_first(problem):
 RULES = {
     "two": (2, lambda y: [abs(md.sum(y)) <= 2]), "exact balance": (2, lambda y: [md.sum(y) == 0]),
     "few free": (2, lambda y: [y[: y.n - 2] == np.where(np.arange(y.n - 2) % 2, -1, 1)]),
+    "three, few free": (3, lambda y: [y[: y.n - 3] == 2 - np.arange(y.n - 3) % 3]),
     "links": (2, lambda y: [md.must_link(y, [(0, 1), (1, 2)]), md.cannot_link(y, [(3, 4)]), y[5] == 1, y[6] == -1]),
     "three": (3, lambda y: [md.sizes(y, at_least=2)]),
     "three linked": (3, lambda y: [md.must_link(y, [(0, 1)]), md.cannot_link(y, [(2, 3), (3, 4), (2, 4)]), y[8] == 1])}
