@@ -505,7 +505,7 @@ def test_a_tree_goes_on_from_a_checkpoint_with_a_smaller_tolerance(nodes, tmp_pa
                    for tol in (3e-2, 1e-6))
     assert fine.status == "optimal" and rough.bound <= fine.bound and fine.gap <= 1e-6 and fine.verify()
     first, again = (problem.solve(relaxation, max_iter=1, checkpoint=tmp_path / "one", random_state=0) for _ in "ab")
-    assert again.bound >= first.bound - 1e-3 * first.value  # the root's proof is found anew
+    assert again.bound >= first.bound - 3e-3 * first.value  # the root's proof is found anew
 
 
 def test_what_a_tree_has_proved_is_told_while_it_grows():

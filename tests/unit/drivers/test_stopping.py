@@ -84,7 +84,7 @@ def test_fits_that_take_more_have_as_much_more_patience_and_room_by_the_root_of_
 
 def test_the_room_of_several_clusters_without_a_bound_grows_with_the_labels_there_are():
     rooms = []
-    for n, clusters in ((20, 3), (40, 3), (40, 5), (FEW, 5)):
+    for n, clusters in ((100, 3), (200, 3), (200, 5), (FEW, 5)):
         y, f = md.Labels(n, clusters=clusters), md.Hyperplane(np.random.default_rng(0).normal(size=(n, 4)))
         loss = md.mean(md.hinge(md.margin(y, f, coding="simplex")))
         rooms.append(StoppingRule(Incumbent(), md.Problem(md.Minimize(md.sq_norm(f) / 2 + loss)).program()).room)
