@@ -224,13 +224,13 @@ def flip(run: Run) -> list[IntArray]:
     # 2. Members of B, some a curvature; a component that moved is left alone until step `until`.
     z = labels.contract(labels.sample(rng, len(rows) * SEARCHES)).reshape(len(rows), SEARCHES, count)
     state = np.swapaxes(codes[z], 2, 3) @ rows[:, None]
-    value = -0.5 * np.sum(state**2, axis=(2, 3))
-    until, best, found = np.zeros_like(z), np.full(value.shape, np.inf), z.copy()
-    number, last, lowest, (s, e) = 0, 0, np.full(len(rows), np.inf), np.indices(value.shape)
+    until, best, found = np.zeros_like(z), np.full(z.shape[:2], np.inf), z.copy()
+    number, last, lowest, (s, e) = 0, 0, np.full(len(rows), np.inf), np.indices(best.shape)
     while number - last < STEADY * count and not run.done:
+        value = -0.5 * np.sum(state**2, axis=(2, 3))
         better = labels.holds(z) & (value < best)
         best[better], found[better] = value[better], z[better]
-        if np.any(best.min(axis=1) < lowest - ROUNDING * np.abs(value).max()):
+        if np.any(best.min(axis=1) < (1.0 + ROUNDING) * lowest):
             lowest, last = best.min(axis=1), number
         # 3. What each move changes, and the best of those that are open: into B if there are any, tabu if lowest so far
         change = np.swapaxes(state @ np.swapaxes(rows, 1, 2)[:, None], 2, 3) @ codes.T
@@ -240,7 +240,6 @@ def flip(run: Run) -> list[IntArray]:
         into &= rested | (value[..., None, None] + change < best[..., None, None])
         into = np.where(into.any(axis=(2, 3), keepdims=True), into, moves & rested)
         c, p = np.divmod(np.where(into, change, np.inf).reshape(*value.shape, -1).argmin(axis=2), len(codes))
-        value = value + change[s, e, c, p]
         state += (codes[p] - codes[z[s, e, c]])[..., None] * rows[s, c][:, :, None]
         z[s, e, c], number = p, number + 1
         tenure = count // TENURE + rng.integers(TENURE, size=value.shape)

@@ -59,7 +59,7 @@ def test_a_solution_is_that_of_the_dense_points_with_weights_of_the_columns(bias
         y = md.Labels(f.n)
         loss = md.mean(md.hinge(y * f))
         return md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * loss), [abs(md.sum(y)) <= 5]).solve(
-            relaxation="alternating", random_state=0)
+            md.Alternating(polish="none"), random_state=0)
 
     sparse, dense = solve(X), solve(X.toarray())
     assert sparse.value == pytest.approx(dense.value, rel=1e-6)
