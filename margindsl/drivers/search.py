@@ -34,10 +34,10 @@ PATIENCE = 16  # descents a free component without a lower end
 AGREE = 3  # hyperplanes at the lowest end: two agreed on higher ones on three of 14 sets, three on none
 LARGEST_ENDS, FREE = 1000, 1e-5  # that are held; weight of the square of a bias that has none
 A_POINT, A_PRODUCT, A_STEP = 100.0, 0.2, 3e6  # work of losses and labels of a point, of a product, of a step
-CURVATURES = 2.0 ** -np.arange(8)  # of those at zero: 12 rows of public instances were lowest at a half to a sixteenth
+CURVATURES = 2.0 ** -np.arange(8)  # of those at zero: of five public instances the lowest were at a half to an eighth
 SEARCHES, TENURE, STEADY = 4, 10, 5  # searches a curvature; a tabu of a tenth of N steps and up to ten more; N steps
-LARGEST_FLIPS, A_FLIP = 1e7, 1e6  # components squared times features: some seconds; work of a step
-MANY = 10  # components a feature, above which hops found what flips did on all sets and in less time
+LARGEST_TABU, A_MOVE = 1e7, 1e6  # components squared times features: 16 s without a limit; work of a step
+MANY = 10  # components a feature: above, on heart 200 and clouds of 300 to 2,000, hops found as much in less time
 
 
 def search(run: Run, fit: Answer) -> Answer:
@@ -52,7 +52,7 @@ def search(run: Run, fit: Answer) -> Answer:
 
 
 def escape(run: Run, fits: list[Answer], keep: int) -> Answer:
-    """Improve the best of some fits by small moves from them, regroupings and the `keep` lowest ends of hops."""
+    """Improve the best of some fits by small moves from them, regroupings, tabu search, `keep` lowest ends of hops."""
     fit, seen = fits[0], set[bytes]()
     for number in range(LARGEST_ESCAPES if _is_affordable(run) and not run.done else 0):
         before = fit.value
@@ -78,12 +78,12 @@ def _is_affordable(run: Run) -> bool:
 
 
 def _escapes(run: Run, fits: list[Answer], keep: int, is_first: bool) -> Iterator[IntArray]:
-    """Yield labellings of B to go on from: the best fits, regroupings of several clusters, where flips and hops end."""
+    """Yield labellings of B to go on from: the best fits, regroupings of several clusters, where other searches end."""
     yield from distinct([fit.labels for fit in fits])[:SEARCHED]
     if run.program.clusters > 2:
         yield from regroupings(run, fits[0], keep)
     if run.program.kind.is_linear:
-        yield from flip(run) if is_first else ()  # which do not depend on fits
+        yield from tabu_search(run) if is_first else ()  # which does not depend on fits
         yield from hop(run, fits[0], keep)
 
 
@@ -190,7 +190,7 @@ def hop(run: Run, fit: Answer, keep: int) -> list[IntArray]:
     return [end for _, end in sorted(ends.values(), key=lambda end: end[0])[:keep]]
 
 
-def flip(run: Run) -> list[IntArray]:
+def tabu_search(run: Run) -> list[IntArray]:
     """Return labellings in B that are lowest for squares in place of losses that rise on both sides, by tabu search.
 
     Hyperplanes of many features reach nearly all margins, whose losses then say little of where to go: there hops fail.
@@ -207,7 +207,7 @@ def flip(run: Run) -> list[IntArray]:
     program, labels, codes, rng = run.program, run.program.labels, run.program.codes, run.rng
     features, losses, count = program.features, program.losses, labels.count
     two_sided = all(np.isfinite(term.loss.argmin()).all() for term in losses.terms)
-    if labels.is_single or not (two_sided and count <= MANY * features.rank <= MANY * LARGEST_FLIPS / count**2):
+    if labels.is_single or not (two_sided and count <= MANY * features.rank <= MANY * LARGEST_TABU / count**2):
         return []
     # 1. Rows of L of every component, for each curvature.
     phi = np.hstack([np.asarray(features.toarray()), np.ones((program.n, int(program.free_bias)))])
@@ -244,7 +244,7 @@ def flip(run: Run) -> list[IntArray]:
         z[s, e, c], number = p, number + 1
         tenure = count // TENURE + rng.integers(TENURE, size=value.shape)
         until[s, e, c] = number + np.minimum(tenure, np.count_nonzero(labels.free) - 1)  # so that one has rested
-        run.budget.incumbent.work += A_FLIP + 2.0 * value.size * rows[0].size
+        run.budget.incumbent.work += A_MOVE + 2.0 * value.size * rows[0].size
     return distinct([labels.at_points(found[i, j]) for i, j in enumerate(best.argmin(axis=1)) if best[i, j] < np.inf])
 
 

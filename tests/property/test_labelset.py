@@ -103,6 +103,8 @@ def check_moves(labels, y, members):
     assert (labels.at_points(z) == y).all()
     flips = np.eye(labels.count, dtype=int)
     assert labels.feasible_moves(y).any(axis=1).tolist() == [tuple(labels.at_points(z ^ f)) in members for f in flips]
+    many = np.array([y, *sorted(members)[:3]])
+    assert np.array_equal(labels.feasible_moves(many), [labels.feasible_moves(each) for each in many])
     expected = [k != 0 and tuple(labels.at_points(z ^ flips[0] ^ flips[k])) in members for k in range(labels.count)]
     other = 1 - z
     assert labels.feasible_pairs(y, 0, other[0], np.arange(labels.count), other).tolist() == expected

@@ -15,7 +15,7 @@ from margindsl.drivers.moves import (
     regroupings,
 )
 from margindsl.drivers.run import Run
-from margindsl.drivers.search import escape, flip, hop, lowest_ends, repeated, search
+from margindsl.drivers.search import escape, hop, lowest_ends, repeated, search, tabu_search
 from margindsl.metrics import clustering_accuracy
 from margindsl.runtime.registry import make_solver
 
@@ -163,14 +163,14 @@ RULES = {
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("rule", RULES)
-def test_flips_find_the_optimum_of_least_squares_among_members_of_b(rule, bias):
+def test_tabu_search_finds_the_optimum_of_least_squares_among_members_of_b(rule, bias):
     clusters, rules = RULES[rule]
     for seed, n in enumerate((10, 9, 12) if clusters == 3 else (10, 8, 12)):
         X = np.random.default_rng(seed).normal(size=(n, 4))
         y, f = md.Labels(len(X), clusters=clusters), md.Hyperplane(X, bias=bias)
         margin = y * f if clusters == 2 else md.margin(y, f, coding="simplex")
         run = start(md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.square(1 - margin))), rules(y)))
-        found = flip(run)
+        found = tabu_search(run)
         assert all(run.program.labels.contains(labels) for labels in found)
         assert len({labels.tobytes() for labels in found}) == len(found)
         if clusters == 2:  # where the squares are those of the losses
@@ -178,9 +178,9 @@ def test_flips_find_the_optimum_of_least_squares_among_members_of_b(rule, bias):
             assert min(run.fit(labels).value for labels in found) == pytest.approx(min(values), rel=1e-6)
 
 
-def test_flips_are_of_losses_that_rise_on_both_sides():
+def test_tabu_search_is_of_losses_that_rise_on_both_sides():
     points = blobs(1, d=9)
-    assert flip(start(declare(points, 30.0))) and not flip(start(declare(points, 30.0, loss=md.hinge)))
+    assert tabu_search(start(declare(points, 30.0))) and not tabu_search(start(declare(points, 30.0, loss=md.hinge)))
 
 
 def test_hops_take_the_losses_of_as_many_copies():
