@@ -24,7 +24,7 @@ from margindsl.program.forms import Form
 from margindsl.program.labelled import LabelledForm
 from margindsl.program.passes import Pass, Presolved
 from margindsl.relaxations.relaxation import Outcome, Relaxation
-from margindsl.runtime.judging import Basis
+from margindsl.runtime.judging import Basis, verify
 from margindsl.runtime.options import SolveOptions, Watch
 from margindsl.runtime.registry import make_solver, solvers_for
 from margindsl.runtime.solution import Solution
@@ -341,11 +341,14 @@ def no_worse(found: Solution, start: object) -> Solution:
     """Return a solution with the labels and hyperplane of its warm start, where those have a lower value.
 
     The time may end before labels are fitted anew. Both are of one declaration with the same values of its parameters.
+    One that was changed by hand, and is not what it says, is a start like others.
     """
     if not isinstance(start, Solution) or not start.value < found.value:
         return found
     theirs = start.basis
     if not (isinstance(theirs, Basis) and found.basis is not None and theirs.judges_as(found.basis)):
+        return found
+    if not verify(replace(start, state=Status.CONVERGED, bound=-np.inf), None):
         return found
     own = replace(found.basis, weights=theirs.weights, scalars=theirs.scalars, beyond=theirs.beyond)
     bound, estimate = min(found.bound, start.value), min(found.estimate, start.value)

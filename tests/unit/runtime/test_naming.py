@@ -76,11 +76,20 @@ def test_every_labelling_of_a_mixture_has_its_own_sign():
 def test_a_start_of_the_other_sign_gives_the_same_answer():
     problem = binary(bias=True)
     plain = problem.solve("alternating", random_state=0)
-    turned = dataclasses.replace(plain, labels=-plain.labels)
-    again = problem.solve("alternating", warm_start=turned, random_state=0)
+    again = problem.solve("alternating", warm_start=-plain.labels, random_state=0)
     assert np.array_equal(plain.labels, again.labels)
     assert plain.value == pytest.approx(again.value, rel=1e-9)
     assert np.allclose(plain.decision, again.decision, atol=1e-6)
+
+
+def test_a_start_that_was_changed_by_hand_is_not_the_answer():
+    y, f = md.Labels(12), md.Hyperplane(np.random.default_rng(1).normal(size=(12, 6)))
+    problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 5 * md.mean(md.squared_hinge(y * f))), [abs(md.sum(y)) <= 2])
+    best = problem.solve("exact")
+    changed = dataclasses.replace(best, labels=np.where(np.arange(12) < 6, 1, -1))
+    solution = problem.solve(md.Alternating(restarts=1, polish="none"), warm_start=changed, random_state=0)
+    assert solution.value > best.value + 0.1  # or the start would not have been looked at
+    assert_consistent(problem, solution)
 
 
 def fitted_value(program, labels):
