@@ -422,17 +422,15 @@ def moved(start: Iterate, lift: LiftArrays) -> Iterate:
         kept = np.append(own, np.arange(len(target), len(X)))
         signs = np.append(turn[own], np.ones(len(X) - len(target)))
         X = signs[:, None] * X[np.ix_(kept, kept)] * signs
-    # 3. new ones: γ = μ/x, of which S stays definite
+    # 3. new ones: γ = μ/x beside as much of d as dominates them, of which S stays definite, for no more than the gap
     new = np.setdiff1d(cuts, cuts[at[at >= 0]])
     x[new] = np.maximum(-(lift.gain + lift.inner(X))[new], LEAST_SLACK)
-    mu = _product(old.matrices(start.dual), start.primal) / (old.order + 2 * len(start.primal.z) + len(x_signed))
+    gap = _product(old.matrices(start.dual), start.primal)
+    mu, added = gap / (old.order + 2 * len(start.primal.z) + len(x_signed)), np.zeros(len(y))
     b = np.abs(now[new - len(y[lift.kind < 3])])
-    for share in (1.0, 0.5, 0.2, 0.1, 0.03, 0.01, 1e-3, 1e-4):
-        y[new] = share * mu / x[new]
-        if not dpotrf(lift.constant + lift.matrix(y), lower=True)[1]:
-            break
-    else:
-        y[:N] += b.T @ (b.sum(axis=1) * y[new])
+    added[new] = mu / x[new]
+    added[:N] = b.T @ (b.sum(axis=1) * added[new])
+    y += min(1.0, gap / max(-float(lift.gain @ added), 1e-300)) * added
     x_signed = np.append(x_signed[:many], x[lift.signed])
     if lift.pieces is old.pieces:
         return Iterate(lift, dual._replace(y=y), Matrices(X, z, x_signed), start.scalars)
