@@ -498,7 +498,7 @@ def test_a_small_tree_that_a_limit_stops_proves_no_less_than_the_lift(nodes):
 
 @pytest.mark.parametrize("nodes", ["weights", "joint"])
 def test_a_tree_goes_on_from_a_checkpoint_with_a_smaller_tolerance(nodes, tmp_path):
-    y, f = md.Labels(24), md.Hyperplane(np.random.default_rng(1).normal(size=(24, 6)))
+    y, f = md.Labels(18), md.Hyperplane(np.random.default_rng(1).normal(size=(18, 4)))
     problem = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 30 * md.mean(md.odm(y * f))), [abs(md.sum(y)) <= 2])
     relaxation = md.Exact(method="branching", nodes=nodes)
     rough, fine = (problem.solve(relaxation, tol=tol, checkpoint=tmp_path / "run", random_state=0)
@@ -536,11 +536,12 @@ def test_a_tree_of_few_nodes_has_converged(nodes):
     assert least.status == "iteration_limit" and least.bound <= few.bound * (1 + 1e-9)
 
 
+@pytest.mark.usefixtures("whole_searches")
 def test_auto_grows_a_short_tree():
     free = problem_of(n=40, C=10.0)
     chosen = free.solve(random_state=0)
     assert chosen.relaxation == "exact" and chosen.status == "optimal" and chosen.verify()
-    y, f = md.Labels(60), md.Hyperplane(np.random.default_rng(0).normal(size=(60, 30)))
+    y, f = md.Labels(40), md.Hyperplane(np.random.default_rng(0).normal(size=(40, 30)))
     wide = md.Problem(md.Minimize(md.sq_norm(f) / 2 + 3 * md.mean(md.hinge(y * f))), [abs(md.sum(y)) <= 6])
     ended, lift = wide.solve(random_state=0), wide.solve("sdp", random_state=0)
     assert ended.relaxation == "exact" and ended.status in ("converged", "optimal")

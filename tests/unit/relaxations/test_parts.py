@@ -104,8 +104,8 @@ def test_auto_takes_groups_where_squares_bound_them():
 
 
 def test_groups_that_begin_too_small_grow():
-    problem = declared(2.0 * clouds(80, 5))
-    small, grown = (problem.solve(md.Parts(size=5, largest=most), random_state=0) for most in (None, 40))
+    problem = declared(2.0 * clouds(60, 5))
+    small, grown = (problem.solve(md.Parts(size=5, largest=most), random_state=0) for most in (None, 30))
     assert small.bound == pytest.approx(problem.solve("weight-lifting", random_state=0).bound, rel=1e-3)
     assert grown.bound > small.bound + 0.05 * abs(grown.value) and grown.verify()
     with pytest.raises(DeclarationError, match="largest is at least the size"):
