@@ -350,7 +350,7 @@ def no_worse(found: Solution, start: object) -> Solution:
         return found
     if not verify(replace(start, state=Status.CONVERGED, bound=-np.inf), None):
         return found
-    own = replace(found.basis, weights=theirs.weights, scalars=theirs.scalars, beyond=theirs.beyond)
+    own = replace(found.basis, weights=theirs.weights, beyond=theirs.beyond)
     bound, estimate = min(found.bound, start.value), min(found.estimate, start.value)
     cut = found.state in (Status.TIME_LIMIT, Status.INTERRUPTED)  # whose words are about what was found
     return replace(found, labels=start.labels, value=start.value, weights=start.weights, bias=start.bias,

@@ -41,15 +41,12 @@ class Basis:
     ----------
     weights : (r,) or (r, k) float array
         In the coordinates of the program's features, which a manifold term or orthogonality may have mapped.
-    scalars : (S,) float array
-        Shared scalars in the order of the declaration.
     tol : float
         The relative gap asked for.
     """
 
     declaration: Declaration
     weights: FloatArray
-    scalars: FloatArray
     tol: float
     beyond: tuple[IntArray, FloatArray] | None = None  # labels, decision values of rows that are no points, or of all
 
@@ -68,7 +65,7 @@ class Basis:
         capped, found, stated = self.whole, [np.zeros(0, dtype=int)], self.stated(solution)
         rows = capped.rows
         margins = ((2 * stated.labels - 1) * stated.decision[:, -1])[:capped.losses.n]
-        v, parents = capped.losses.arguments(margins, self.scalars), np.arange(capped.own_labels.n)
+        v, parents = capped.losses.arguments(margins, stated.scalars), np.arange(capped.own_labels.n)
         parents = parents if rows is None else np.append(parents, rows.parents)
         for term, part in capped.losses.slices():
             if isinstance(term.loss, Capped):
@@ -98,24 +95,29 @@ class Basis:
             labels = np.concatenate([labels, self.beyond[0]])
             beyond = np.asarray(self.beyond[1]).reshape(-1, decision.shape[1])
             decision = beyond if rows.blocks else np.concatenate([decision, beyond])
-        return Stated(labels, self.weights, np.asarray(solution.bias).tolist(), decision, self.scalars, solution.value,
-                     solution.bound, solution.state.name)
+        return Stated(labels, self.weights, np.asarray(solution.bias).tolist(), decision,
+                      np.array([*solution.scalars.values()], dtype=float), solution.value, solution.bound,
+                      solution.state.name)
 
 
 def verify(solution: Any, certificate: Certificate | None) -> Report:
     """Return what of a solution holds for the problem as declared, by its `basis`; features are built anew."""
     basis: Basis = solution.basis
-    stated = basis.stated(solution)
     try:
         program = basis.program()
     except MarginError as error:
         return Report(failures=[f"the declaration cannot be lowered again: {error}"])
-    report = _check(program, stated, certificate)
-    base: Any = mapped(program.normal.declared.features, np.zeros(program.features.rank))[0]
-    if base.n != len(solution.decision) or base.rank != len(solution.weights):
-        report.failures.append("features are not those of the weights")
-    elif first_other(base, solution.weights, stated.bias, solution.decision) is not None:
-        report.failures.append("decision values are not those of the solution's weights over the declared points")
+    try:
+        report = _check(program, basis.stated(solution), certificate)
+        for features in mapped(program.normal.declared.features, np.zeros(program.features.rank))[0], solution.features:
+            if (features.n, features.rank) != (len(solution.decision), len(solution.weights)):
+                report.failures.append("features are not those of the weights")
+            elif first_other(features, solution.weights, solution.bias, solution.decision) is not None:
+                report.failures.append("decision values are not those of the solution's weights over the points")
+    except (TypeError, ValueError, AttributeError) as error:  # what was written over an answer by hand
+        return Report(failures=[f"the solution does not hold what an answer does: {error}"])
+    if solution.coding != program.coding:
+        report.failures.append(f"margins are {solution.coding!r}, declared {program.coding!r}")
     return report
 
 
@@ -193,7 +195,7 @@ def declaration_of(problem: Any, n: int) -> tuple[dict[str, Any], dict[str, Any]
     """Return (header, arrays) of what a problem declares over n rows, and its program."""
     program = problem.program()
     if program.n != n and (capped := program.source.capped) is not None:
-        program = Basis(capped, np.zeros(0), np.zeros(0), 0.0).program()
+        program = Basis(capped, np.zeros(0), 0.0).program()
     return (*declared(program.source), program)
 
 

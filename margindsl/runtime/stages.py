@@ -168,7 +168,7 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
     judge, source, w, given, decided, cut_short = program, program.source, answer.w, fit.labels, answer.decision, False
     if getattr(source, "capped", None) is not None and proves and bound < value:
         other, capped, lowest, cut_short = of_capped(
-            run, Basis(source.capped, w, answer.scalars, run.budget.tol).program(), value)
+            run, Basis(source.capped, w, run.budget.tol).program(), value)
         if capped is not None and other.to_user(capped.bound) > bound:
             given, pairs = given[:other.n], None if other.source.rows is None else other.source.rows.matrix
             w = w[:other.features.rank - (0 if pairs is None else pairs.shape[1])]
@@ -228,7 +228,7 @@ def solution_of(presolved: Presolved, relaxation: Relaxation, run: Run, found: O
         coding=program.coding)
 
     # 6. Judged by the declaration, without what was found on the way.
-    return judged(solution, judge, read(judge.weights(w)), answer.scalars, asked, proof, least,
+    return judged(solution, judge, read(judge.weights(w)), asked, proof, least,
                   (named[given[own.stop:]], beyond))
 
 
@@ -276,12 +276,12 @@ def of_capped(run: Run, program: MarginProgram, value: float) -> tuple[
     return program, strongest(proof, least), least, late
 
 
-def judged(solution: Solution, program: MarginProgram, weights: FloatArray, scalars: FloatArray, tol: float,
+def judged(solution: Solution, program: MarginProgram, weights: FloatArray, tol: float,
            proof: Any, least: Any, beyond: tuple[IntArray, FloatArray] | None = None) -> Solution:
     """Return a solution with the declaration it answers, its bound what the independent check proves."""
     if program.source is None:
         return solution
-    solution = replace(solution, basis=Basis(program.source, weights, np.asarray(scalars, dtype=float), tol, beyond),
+    solution = replace(solution, basis=Basis(program.source, weights, tol, beyond),
                        column_names=program.source.column_names)
     return checked(solution, program, proof, least)
 
@@ -320,7 +320,7 @@ def unfitted(program: MarginProgram, options: SolveOptions, budget: Budget, rela
         message="there was no time to fit a hyperplane: w = 0 and any labels that the constraints allow")
     try:
         with Budget.within(0.0).limit(1.0 - FITTED):
-            return judged(solution, program, weights, scalars, budget.tol, least, least)
+            return judged(solution, program, weights, budget.tol, least, least)
     except Cancelled:
         return replace(solution, bound=-np.inf, certificate=None)
 

@@ -17,6 +17,7 @@ from margindsl.program.lift import LiftForm
 from margindsl.typing import BoolArray, FloatArray, IntArray
 from margindsl_solvers.engines.lift.pieces import Pieces
 
+SHORT = 1e-9  # features this small against the longest are what a projection left of none
 FAINT = 1e-9  # share of a loss that is given up at points without features, whose label is minimised out
 
 
@@ -82,7 +83,8 @@ class LiftArrays:
         affine = np.concatenate([np.full(term.rows, isinstance(term.loss, PLQ) and term.loss.is_affine)
                                  for term in losses.terms])
         squared = form.bent
-        nowhere = ~np.any(features, axis=1)[losses.points] & ~np.any(losses.coupling, axis=1)
+        lengths = np.linalg.norm(features, axis=1)
+        nowhere = (lengths <= SHORT * lengths.max(initial=0.0))[losses.points] & ~np.any(losses.coupling, axis=1)
         fixed = (affine & ~squared) | (losses.weights == 0) | nowhere
         u_fixed = np.where(fixed & form.linear, -losses.derivative(losses.shifts), 0.0) / unit
         rows = np.flatnonzero(~fixed)
