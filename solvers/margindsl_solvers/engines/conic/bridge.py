@@ -260,11 +260,13 @@ class ConicSession(Session):
         iterations = int(stats.num_iters or 0) if stats is not None else 0
         variables: dict[str, FloatArray] = {}
         if status.has_answer:
-            pieces = [x.value for x in lowering.problem.variables()]
-            for constraint in lowering.problem.constraints:  # a second-order cone has a list of multipliers
+            pieces, constraints = [x.value for x in lowering.problem.variables()], lowering.problem.constraints
+            for constraint in constraints:  # a second-order cone has a list of multipliers
                 dual = constraint.dual_value
                 pieces += [part for part in (dual if isinstance(dual, list) else [dual]) if np.size(part) != 1]
-            if any(p is None or not np.all(np.isfinite(np.asarray(p, dtype=float))) for p in pieces):
+            if constraints and all(constraint.dual_value is None for constraint in constraints):
+                status, words = Status.FAILED, f"{words}: the solver has no multipliers, of which bounds are made"
+            elif any(p is None or not np.all(np.isfinite(np.asarray(p, dtype=float))) for p in pieces):
                 status, words = Status.FAILED, f"{words}: no finite answer was returned"
             else:
                 variables = lowering.read(form)
