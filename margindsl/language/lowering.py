@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -410,10 +411,12 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
 
 
 def _losses(parts: ObjectiveParts, positions: list[IntArray], n: int, capped: bool = False) -> Losses:
-    scalars = list(parts.scalar_costs)
+    scalars, names = list(parts.scalar_costs), list[str]()
+    for text in (s.text() for s in scalars):  # of several variances each has its mean
+        names.append(next(name for k in itertools.count(1) if (name := text if k == 1 else f"{text}_{k}") not in names))
     shared = SharedScalars(np.array([float(without_rounding(*parts.scalar_costs[s])) for s in scalars]),
                            np.array([s.nonneg for s in scalars], dtype=bool),
-                           tuple(s.text() for s in scalars), tuple(scalars))
+                           tuple(names), tuple(scalars))
     terms: list[LossTerm] = []
     apart: list[LossTerm] = []
     for (function, argument, weights), points in zip(parts.rows, positions):
