@@ -80,6 +80,6 @@ def test_several_variances_have_a_mean_each():
     y, f = md.Labels(8), md.Hyperplane(np.random.default_rng(0).normal(size=(8, 2)))
     spread = md.var(y * f) + 2 * md.var((y * f)[:4]) + md.mean(md.odm(y * f))
     solution = md.Problem(md.Minimize(md.sq_norm(f) / 2 + spread), [abs(md.sum(y)) <= 2]).solve("exact", random_state=0)
-    assert np.allclose(sorted(solution.scalars.values()), sorted([solution.margins.mean(), solution.margins[:4].mean()]),
-                       atol=1e-5)
+    means = [solution.margins.mean(), solution.margins[:4].mean()]
+    assert np.allclose(sorted(solution.scalars.values()), sorted(means), atol=1e-5)
     assert solution.verify()
