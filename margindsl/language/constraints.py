@@ -71,7 +71,7 @@ class Conditions:
             if self.labels.clusters > 2:
                 raise grammar.LABEL_SUM.broken_by(at.text(), clusters=str(self.labels.clusters))
             self.bounds.append((part.labels, lower - part.noise, upper + part.noise))
-        elif list(part.planes) == [self.hyperplane]:
+        elif [plane is self.hyperplane for plane in part.planes] == [True]:
             weights, sizes = part.planes[self.hyperplane]
             self.decision.append(DecisionBound(weights, lower, upper, sizes))
         elif part.planes:

@@ -97,13 +97,6 @@ class Declaration:
         return self.outside is not None or (self.gauge is not None and any(n.by_columns for n in self.gauge[0]))
 
     @property
-    def level(self) -> tuple[DecisionBound, ...]:
-        """Return the bounds that hold sums of decision values at zero, whatever the bias: w has no part along them."""
-        plain = self.gauge is None and self.outside is None
-        return tuple(bound for bound in self.decision if plain and bound.lower == bound.upper == 0.0
-                     and not (self.free_bias and moves_with_bias(bound.weights, bound.sizes)))
-
-    @property
     def free_bias(self) -> bool:
         """Return whether there is a bias that no norm holds."""
         return self.hyperplane.bias is True

@@ -263,12 +263,12 @@ class Proof(SimpleNamespace):
         """Return the value of labels and of weights, whose f and bias must be the solution's, and its rounding."""
         # Loss i at x = slope margin + coupling s: At^2 + Bt + C, t = x - anchor, in a cell, and c log(1 + exp(-ax - d))
         f, sizes, rows = self.phi @ self.w, (np.abs(self.phi) @ np.abs(self.w)).max(axis=1), np.arange(self.n)
-        rounding, sums = 64 * EPS * (sum(self.phi.shape) + 8) * sizes.max(), self.pairs @ (self.decision_weights @ f).T
-        near, slack = np.abs(f - self.decision) <= rounding, np.abs(self.decision_weights) @ (1e-6 * sizes + rounding)
+        near = np.abs(f - self.decision) <= 64 * EPS * (sum(self.phi.shape) + 8) * sizes.max()
         need(np.all(near), f"decision values are not those of the weights, at point {np.argmin(near.all(axis=1))}")
         need(np.all(self.bias == self.w[-1] * self.free_bias), "the bias is not that of the weights")
-        near = np.clip(sums, self.decision_lower - slack, self.decision_upper + slack)
-        need(np.all(near == sums) and np.all((self.scalars >= 0) | (self.nonneg == 0)), "decision values are outside")
+        sums, slack = self.decision_weights @ f @ self.pairs.T, 1e-6 * np.abs(self.decision_weights) @ sizes
+        near = np.clip(sums.T, self.decision_lower - slack, self.decision_upper + slack)
+        need(np.all(near == sums.T) and np.all((self.scalars >= 0) | (self.nonneg == 0)), "decision values are outside")
         margin = np.sum(self.codes[y] * f, axis=1)
         if self.singer:
             others = f.copy()

@@ -321,7 +321,7 @@ def declared(declaration: Declaration) -> tuple[dict[str, Any], dict[str, Any]]:
         "format": FORMAT, "version": VERSION, "n": n, "clusters": clusters, "coding": declaration.coding,
         "free_bias": declaration.free_bias, "penalised": plane.bias == "penalised", "centre": plane.centre,
         "linear": plane.kernel == "linear" and not (declaration.orthogonal or declaration.manifolds
-                                                    or declaration.rows or declaration.level),
+                                                    or declaration.rows),
         **_norms(declaration, 1 - 1 / clusters if declaration.coding == "simplex" else 1.0),
         "constant": declaration.constant}
     arrays = {

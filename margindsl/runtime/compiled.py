@@ -341,7 +341,7 @@ def no_worse(found: Solution, start: object) -> Solution:
     """Return a solution with the labels and hyperplane of its warm start, where those have a lower value.
 
     The time may end before labels are fitted anew. Both are of one declaration with the same values of its parameters.
-    One that was changed by hand, and is not what it says, is a start like others.
+    One that was changed by hand, so that its value is not that of its labels, is no answer.
     """
     if not isinstance(start, Solution) or not start.value < found.value:
         return found

@@ -30,7 +30,6 @@ from margindsl.typing import FloatArray
 LOST = 1e-6  # part of the norm of weights that rounding of manifold terms may change
 ROUNDING = 1e-13  # features this small against those they are projected from are what rounding left
 STRAY = 1e-2  # features this small against those may be what inaccurate weights of earlier solutions left
-LARGEST_MAP = 2000  # features up to which sums that are held at zero are projected out, by a matrix of that order
 # Features built again agree to rounding on one machine; another one may sum in another order.
 ACCURACY = 1e-6
 TRIVIAL = (
@@ -126,22 +125,17 @@ def assemble(declaration: Declaration, prepared: Prepared, labels: LabelSet,
         gauge = Gauge(np.concatenate(columns), p / own, c / own, e / float(np.sqrt(own * ridge)))
     if rows is not None and rows.matrix is not None:
         features = stacked(features, rows.parents[features.n - rows.labels.n:], rows.turned, rows.matrix)
-    level = declaration.level if features.rank <= LARGEST_MAP else ()
-    if level:  # as bounds they would leave no interior, and their multipliers would have no end
-        features = _complement(features, np.column_stack(
-            [summed(features, bound.weights, bound.sizes) for bound in level]))[0]
     outside = declaration.outside
     if outside is not None:
         outside.checked(features.rank)
         outside = replace(outside, terms=tuple((c / ridge, term) for c, term in outside.terms))
     normal = Presolved.of(MarginProgram(
-        features, labels, declaration.losses.rescaled(1.0 / ridge),
-        tuple(bound for bound in declaration.decision if bound not in level), free_bias=declaration.free_bias,
-        scale=ridge, constant=declaration.constant, text=text, coding=declaration.coding, source=declaration,
-        gauge=gauge, outside=outside), NORMAL)
+        features, labels, declaration.losses.rescaled(1.0 / ridge), declaration.decision,
+        free_bias=declaration.free_bias, scale=ridge, constant=declaration.constant, text=text,
+        coding=declaration.coding, source=declaration, gauge=gauge,
+        outside=outside), NORMAL)
     program = normal.program
-    decision, identities = _settle_decision(program.decision, program.features, program.free_bias)
-    identities += tuple(f"{bound.name} == 0 is projected out of the features" for bound in level)
+    decision, identities = _settle_decision(declaration.decision, program.features, program.free_bias)
     program = replace(program, decision=decision, identities=identities, normal=normal)
     check_magnitudes(program)
     # Of k clusters decision bounds are |Σ a f_p − Σ a f_q| ≤ l over all pairs (slides Eq. 18).
@@ -204,8 +198,6 @@ def _project_out(features: FeatureOperator, solutions: tuple[Any, ...]) -> Featu
                 "it has; it was found over other points or with another kernel. Solve both over the same")
     largest = np.max(features.row_norms())
     left, noise = _complement(features, W)
-    if not left.matrix_map.any():
-        raise DeclarationError(f"md.orthogonal: {W.shape[1]} earlier solutions span all {W.shape[0]} features")
     if np.max(left.row_norms()) <= STRAY**2 * largest:  # little is left of the points, or what fits left of theirs
         left, noise = _complement(features, _within_points(features, W))
     if np.max(left.row_norms()) <= noise**2 * largest:  # nothing is left of the points
@@ -221,6 +213,8 @@ def _complement(features: FeatureOperator, W: FloatArray) -> tuple[AffineFeature
     vectors, values, _ = np.linalg.svd(W / np.maximum(np.linalg.norm(W, axis=0), np.finfo(float).tiny))
     spanned = int(np.sum(values > 1e-6 * values[0]))
     complement = vectors[:, spanned:]
+    if not complement.shape[1]:
+        raise DeclarationError(f"md.orthogonal: {W.shape[1]} earlier solutions span all {W.shape[0]} features")
     return (AffineFeatures(features, complement @ complement.T, words="orthogonal"),
             ROUNDING * (values[0] / values[spanned - 1] if spanned else 1.0))
 

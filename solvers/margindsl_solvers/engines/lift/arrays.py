@@ -17,7 +17,7 @@ from margindsl.program.lift import LiftForm
 from margindsl.typing import BoolArray, FloatArray, IntArray
 from margindsl_solvers.engines.lift.pieces import Pieces
 
-SHORT = 1e-9  # features this small against the longest are what a projection left of none
+SHORT = 1e-9  # features this small against the longest are as none: what rounding left of a projection, mostly
 FAINT = 1e-9  # share of a loss that is given up at points without features, whose label is minimised out
 
 

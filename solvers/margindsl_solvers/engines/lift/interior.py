@@ -422,7 +422,7 @@ def moved(start: Iterate, lift: LiftArrays) -> Iterate:
         kept = np.append(own, np.arange(len(target), len(X)))
         signs = np.append(turn[own], np.ones(len(X) - len(target)))
         X = signs[:, None] * X[np.ix_(kept, kept)] * signs
-    # 3. new ones: γ = μ/x beside as much of d as dominates them, of which S stays definite, for no more than the gap
+    # 3. new ones: γ = μ/x beside as much of d as dominates them, of which S stays definite; they cost the gap at most
     new = np.setdiff1d(cuts, cuts[at[at >= 0]])
     x[new] = np.maximum(-(lift.gain + lift.inner(X))[new], LEAST_SLACK)
     gap = _product(old.matrices(start.dual), start.primal)
