@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -38,6 +37,7 @@ from margindsl.language.graphs import RankOne
 from margindsl.language.linear import linear_part
 from margindsl.language.margins import Hyperplane, Labels, Margin, outside_margins
 from margindsl.language.norms import norms_of, terms_of
+from margindsl.language.printing import free_name
 from margindsl.language.rows import OfLabel, PairEnergy, Ramp, Rows, with_blocks, with_rows
 from margindsl.language.symbols import Parameter, Scalar
 from margindsl.program.bounded_bias import moves_with_bias
@@ -406,7 +406,7 @@ def declare(objective: Expression, constraints: Iterable[Constraint]) -> Declara
 def _losses(parts: ObjectiveParts, positions: list[IntArray], n: int, capped: bool = False) -> Losses:
     scalars, names = list(parts.scalar_costs), list[str]()
     for text in (s.text() for s in scalars):  # of several variances each has its mean
-        names.append(next(name for k in itertools.count(1) if (name := text if k == 1 else f"{text}_{k}") not in names))
+        names.append(free_name(text, names))
     shared = SharedScalars(np.array([float(without_rounding(*parts.scalar_costs[s])) for s in scalars]),
                            np.array([s.nonneg for s in scalars], dtype=bool),
                            tuple(names), tuple(scalars))

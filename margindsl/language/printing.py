@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -105,15 +106,18 @@ def distinct_names(nodes: Iterable[Any]) -> Iterator[None]:
     found = list(nodes)
     for node, name in [(node, getattr(node, what, None)) for what in ("name", "symbol") for node in found]:
         if name and id(node) not in names:
-            number, taken = 1, set(names.values())
-            while (unique := name if number == 1 else f"{name}_{number}") in taken:
-                number += 1
-            names[id(node)] = unique
+            names[id(node)] = free_name(name, names.values())
     token = _NAMES.set(names)
     try:
         yield
     finally:
         _NAMES.reset(token)
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Return a name, with the first number from 2 on that makes it none of those taken."""
+    numbered = (f"{name}_{number}" for number in itertools.count(2))
+    return next(unique for unique in itertools.chain([name], numbered) if unique not in taken)
 
 
 def shown_name(node: Any, name: str) -> str:
